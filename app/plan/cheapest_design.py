@@ -6,37 +6,24 @@ Parts that cost a little less may draw so much more that their building costs mo
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.catalog.entries import Switch
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, where
 from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import RailRuns
-from app.formulas.records import but
-from app.plan.bill_of_materials import (
-    ENDS,
-    LEVELS,
-    Cages,
-    Carried,
-    cages_of,
-    drawn_by,
-    holds_modules,
-    laid_out,
-    media_of,
-    part_counts,
-    price_of,
-)
+from app.plan.bill_of_materials import LEVELS, Cages, Carried, laid_out, media_of, part_counts
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
-from app.plan.leaves import BY_RAIL, LAYOUTS_BY_RAIL, TAPERS_TRIED, Leaves, different, leaves_tried
+from app.plan.least_cost import LeastCosts, Narrowed, Options
+from app.plan.leaves import BY_RAIL, LAYOUTS_BY_RAIL, Leaves, different, fabrics_of, fit, narrower_than, sizes_tried
+from app.plan.offers import UNREACHED, in_place, link_prices, offers
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
 from app.plan.switches import Chosen, SwitchPair, designed, designed_together, requested
@@ -50,24 +37,6 @@ PRICED_IN_FULL = 6
 TAPERS_APART = 2.0
 """Of tapers that are so many times as wide hardly any leaves are the same: half as many links up again as the taper's
 are tried."""
-UNREACHED = 1e12
-"""What stands for links that no part carries [USD]: such a fabric comes last, and by what else it costs."""
-
-
-@dataclass(frozen=True, eq=False)
-class Offers:
-    """Choices of switches that are worth pricing, and the least that each needs [USD].
-
-    Attributes:
-        places: of each which choice it is.
-        leaf, spine: price of a switch.
-        ends: the switches, and the cages, that its links end in.
-    """
-
-    places: tuple[int, ...]
-    leaf: Floats
-    spine: Floats
-    ends: tuple[tuple[SwitchPair, Cages], ...]
 
 
 class Priced(NamedTuple):
@@ -178,8 +147,8 @@ def _choose_all(keys: Sequence[_Asked], prices: PriceList) -> list[Chosen]:
     """The same by all that it depends on."""
     chosen = {key: found for key in keys if (found := _KEPT.get(key))}
     new = sorted((key for key in dict.fromkeys(keys) if key not in chosen), key=lambda key: key.joined)
-    for searches in _portions(_Search(*key) for key in new):
-        for search, found in zip(searches, _Fabrics(searches, prices).cheapest(), strict=True):
+    for searches in _portions((_Search(*key) for key in new), lambda search: search.many_sizes):
+        for search, found in _cheapest(searches, prices):
             chosen[search.asked] = found
             with _LOCK:
                 while len(_KEPT) >= _MOST_KEPT:
@@ -188,27 +157,75 @@ def _choose_all(keys: Sequence[_Asked], prices: PriceList) -> list[Chosen]:
     return [chosen[key] for key in keys]
 
 
+ALONE = 50
+"""Fabrics that take as long to try as what is done for each pair of switches, or size of leaves, by itself."""
+MUCH, MUCH_TOGETHER = 250, 4_000
+"""Fabrics of a search, and of several together, that take longer to try than finding those that may be cheapest."""
+MARGINS = ((1.08, False), (1.3, True))
+"""How many times the least that any may cost those may that are tried first, and then where that was too little; and
+whether as much is allowed to the cheapest that fit narrower tapers."""
 MOST_TOGETHER = 16_384
 """Fabrics that are tried together: more gain no time; a hundred thousand, as the whole catalogue asks, took 150 MB for
 a moment."""
 
 
-def _portions(searches: Iterable["_Search"]) -> Iterator[list["_Search"]]:
-    """Searches in their order, so many together that they have about as many fabrics as may be designed at once."""
+def _cheapest(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tuple["_Search", Chosen]]:
+    """The cheapest fabric of each of some searches.
+
+    Of many fabrics only those are tried that may cost little more than the least that any may; and more of them where
+    one that was left out may be cheaper than all of these.
+    """
+    large = [search for search in searches if search.work > MUCH]
+    if sum(search.work for search in large) <= MUCH_TOGETHER:
+        yield from _tried(searches, prices)
+        return
+    yield from _tried([search for search in searches if search.work <= MUCH], prices)
+    number = {search: place for place, search in enumerate(large)}
+    least = LeastCosts([search.options for search in large], floor_of(prices.catalog, 1), prices)
+    for margin, narrower in MARGINS:
+        kept = least.narrowed([number[search] for search in large], margin, narrower)
+        for search, narrowed in zip(large, kept, strict=True):
+            search.narrow(narrowed)
+        found = dict(_tried(large, prices))
+        yield from found.items()
+        large = [search for search in large if search not in found]
+    for search in large:
+        search.narrow(None)
+    yield from _tried(large, prices)
+
+
+def _tried(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tuple["_Search", Chosen]]:
+    """The cheapest of the fabrics that are tried for each of some searches, unless one that is left out may be."""
+    for portion in _portions(searches, lambda search: search.tried):
+        for search, chosen in zip(portion, _Fabrics(portion, prices).cheapest(), strict=True):
+            if chosen:
+                yield search, chosen
+
+
+def _portions(searches: Iterable["_Search"], many: Callable[["_Search"], int]) -> Iterator[list["_Search"]]:
+    """Searches in their order, so many together that they have about as much of something as is tried at once."""
     portion: list[_Search] = []
-    fabrics = 0
+    together = 0
     for search in searches:
         portion.append(search)
-        fabrics += search.many
-        if fabrics >= MOST_TOGETHER:
+        together += many(search)
+        if together >= MOST_TOGETHER:
             yield portion
-            portion, fabrics = [], 0
+            portion, together = [], 0
     if portion:
         yield portion
 
 
 class _Search:
-    """The fabrics that may be built for one cluster of one choice of switches or another."""
+    """The fabrics that may be built for one cluster of one choice of switches or another.
+
+    Attributes:
+        asked, cluster, offered: what decides, the cluster, and the choices that are worth pricing.
+        sizes: leaves that may be tried, by ports of the switches.
+        many, many_sizes: how many these are, and how many sizes [1].
+        narrowed, places, wanted: those that are tried if not all, by places of the choices, and by ports.
+        tapered: whether some of them fit narrower tapers.
+    """
 
     def __init__(
         self, choices: tuple[SwitchPair, ...], hosts: _Hosts, request: DesignRequest, prices: PriceList
@@ -219,12 +236,58 @@ class _Search:
             choices, prices, self.cluster.platform.key, request.scale_out, request.planes, request.media or ""
         )
         ports = dict.fromkeys(choices[place].ports for place in self.offered.places)
-        self.wanted = {(radix, above): leaves_tried(radix, self.cluster, request) for radix, above in ports}
+        sizes = {radix: sizes_tried(radix, self.cluster, request) for radix in {radix for radix, _ in ports}}
+        self.sizes = {(radix, above): sizes[radix] for radix, above in ports}
+        self.many = sum(its.many for its in self.sizes.values())
+        self.many_sizes = sum(len(its.hosts) for its in self.sizes.values())
+        self.tapered = request.oversubscription > 1 and request.topology in (*BY_RAIL, "fat-tree")
+        self.narrow(None)
+
+    def narrow(self, narrowed: Narrowed | None) -> None:
+        """Try some of the fabrics, or all."""
+        self.narrowed = narrowed
+        self.places: Sequence[int] = sorted(narrowed.within) if narrowed else range(len(self.offered.places))
+        sizes = narrowed.sizes if narrowed else {}
+        self.wanted = {ports: self.sizes[ports].leaves_of(some) for ports, some in sizes.items()}
 
     @property
-    def many(self) -> int:
+    def options(self) -> Options:
+        """What may be built."""
+        any_switches = requested((0, 0), self.cluster, self.asked.request)
+        return Options(any_switches, self.offered, self.sizes, self.cluster.platform.nodes_per_rack)
+
+    @property
+    def work(self) -> int:
+        """About how many fabrics take as long as trying all of these [1]; 0 where no leaves can be left out.
+
+        Each pair of switches adds to it, and each size of leaves whose links are measured by themselves.
+        """
+        apart = self.many_sizes if self.asked.request.topology == "fat-tree" else 0
+        return self.many + ALONE * (len(self.sizes) + apart) if self.many_sizes else 0
+
+    @property
+    def tried(self) -> int:
         """Leaves that are tried [1]."""
-        return sum(leaves.many for leaves in self.wanted.values())
+        return sum(leaves.many for leaves in self.wanted.values()) if self.narrowed else self.many
+
+    def leaves(self) -> Iterator[tuple[tuple[int, int], Leaves]]:
+        """The leaves that are tried, by ports of the switches."""
+        return iter(
+            self.wanted.items() if self.narrowed else ((ports, its.leaves) for ports, its in self.sizes.items())
+        )
+
+    def within(self, choice: SwitchPair) -> Mapping[float, float]:
+        """Of leaves of some switches that fit a taper, by the taper, the most that all cost that are left out [USD]."""
+        if not self.narrowed:
+            return {}
+        return next(its for place, its in self.narrowed.within.items() if self.offered.ends[place][0] is choice)
+
+    def leaves_out(self, priced: Sequence[Priced], doubtful: Iterable[float]) -> bool:
+        """Whether a fabric that was not tried may be the cheapest, as little as some of some switches may cost."""
+        if not self.narrowed:
+            return False
+        most = min((fabric.cost for fabric in priced), default=np.inf) * NEAR
+        return most > self.narrowed.most or any(cost <= most for cost in doubtful)
 
     @property
     def has_choice(self) -> bool:
@@ -282,7 +345,8 @@ class _Fabrics:
     Each fabric is designed once, however many networks of about the same taper it is tried for.
 
     Attributes:
-        designs, kind, taper: the fabrics; the number of the kind of each, and the taper that it was designed with.
+        designs, switches: the fabrics; the switches of each [1].
+        kind, taper: the number of the kind of each, and the taper that it was designed with.
         kinds, first_shared: what is asked of fabrics but for their leaves; the first that several networks share.
         nodes, managers: nodes, and links of fabric managers, of each of these [1].
         tried, numbers: for each search and ports the fabrics tried, and by both of them their number.
@@ -305,34 +369,35 @@ class _Fabrics:
         self.floors = [floor_of(prices.catalog, nodes) for nodes in nodes_per_rack]
         self._measure()
         self._found: set[tuple[int, int]] = set()
+        self._doubtful: dict[int, list[float]] = {}
 
     def _design(self) -> None:
         """Design every fabric once."""
-        kinds: dict[layouts.FabricRequest, list[tuple[int, tuple[int, int]]]] = {}
+        kinds: dict[layouts.FabricRequest, list[tuple[int, tuple[int, int], Leaves]]] = {}
         for number, search in enumerate(self.searches):
-            for ports in search.wanted:
+            for ports, its in search.leaves():
                 kind = requested(ports, search.cluster, search.asked.request)
                 about = TAPERS_APART ** (math.log(kind.oversubscription) // math.log(TAPERS_APART))
-                kinds.setdefault(kind._replace(oversubscription=about), []).append((number, ports))
+                kinds.setdefault(kind._replace(oversubscription=about), []).append((number, ports, its))
         shared = [kind for kind, members in kinds.items() if len(members) > 1]
         self.kinds = [*(kind for kind, members in kinds.items() if len(members) == 1), *shared]
         self.first_shared = len(kinds) - len(shared)
         self.tried: list[_Tried] = []
         self.numbers: dict[tuple[int, tuple[int, int]], int] = {}
-        requests, tapers, many = [], [], 0
+        tried: list[Leaves] = []
+        many = 0
         for number, kind in enumerate(self.kinds):
             members = kinds[kind]
-            several = [self.searches[search].wanted[ports] for search, ports in members]
-            leaves, which = different(several, kind.radix)
-            for member, its, places in zip(members, several, which, strict=True):
-                self.numbers[member] = len(self.tried)
-                self.tried.append(_Tried(member[0], number, its, many + places))
-            requests.append(leaves.asked(kind))
-            tapers.append(leaves.taper)
+            leaves, which = different([its for _, _, its in members], kind.radix)
+            for (search_number, ports, its), places in zip(members, which, strict=True):
+                self.numbers[search_number, ports] = len(self.tried)
+                self.tried.append(_Tried(search_number, number, its, many + places))
+            tried.append(leaves)
             many += leaves.many
-        self.designs = designed_together(requests)
-        self.taper = np.concatenate(tapers)
-        self.kind = np.repeat(np.arange(len(kinds)), [len(its) for its in tapers])
+        self.designs = designed_together(fabrics_of(self.kinds, tried))
+        self.switches = self.designs.switches
+        self.taper = np.concatenate([leaves.taper for leaves in tried])
+        self.kind = np.repeat(np.arange(len(kinds)), [leaves.many for leaves in tried])
         self.nodes = np.array([kind.nodes for kind in self.kinds])
         self.managers = np.array([kind.management_links * kind.planes for kind in self.kinds])
 
@@ -409,13 +474,16 @@ class _Fabrics:
         above = (designs.leaf_switches, designs.spine_switches, designs.core_switches, designs.super_core_switches)
         return RailRuns.of(nodes, designs.unit_nodes, rails, tuple(many // planes for many in above), managers)
 
-    def cheapest(self) -> list[Chosen]:
-        """The fabric to build of each search; see `choose`."""
+    def cheapest(self) -> list[Chosen | None]:
+        """The fabric to build of each search; see `choose`. None where it may be one that was not tried."""
         priced = self._priced([number for number, search in enumerate(self.searches) if search.has_choice])
-        return self._with_own_taper([
-            search.cheapest(priced[number]) if number in priced else self._only(number)
+        found = {
+            number: search.cheapest(priced[number]) if number in priced else self._only(number)
             for number, search in enumerate(self.searches)
-        ])  # fmt: skip
+            if not search.leaves_out(priced.get(number, ()), self._doubtful.get(number, ()))
+        }
+        chosen = dict(zip(found, self._with_own_taper([*found.values()]), strict=True))
+        return [chosen.get(number) for number in range(len(self.searches))]
 
     def _only(self, search: int) -> Priced:
         """The one fabric that is tried, whether or not it can be built."""
@@ -460,7 +528,7 @@ class _Fabrics:
         Links that are not by rail are taken to be short: it takes long to find how long they are. One choice by itself
         is not worth the work.
         """
-        places = {search: range(len(self.searches[search].offered.places)) for search in searches}
+        places = {search: self.searches[search].places for search in searches}
         several = [(search, place) for search, its in places.items() for place in its if len(its) > 1]
         least = dict.fromkeys(several, np.inf)
         offered = {id(its): its for its in (self.searches[search].offered for search, _ in several)}
@@ -483,12 +551,12 @@ class _Fabrics:
             spine = np.concatenate([its.spine for its in offered.values()])
             designs, group, design = self.designs, self.group[row], self.design[row]
             leaves = designs.leaf_switches[design]
-            above = designs.switches[design] - leaves
+            above = self.switches[design] - leaves
             total = leaves * leaf[entry] + np.where(above > 0, above * spine[entry], 0.0)
             sold = self.floors[0].lengths
             for level, lengths in self.lengths.items():
                 length = np.searchsorted(sold, np.where(self.by_rail[group], lengths[height, group], 0.0))
-                prices = np.concatenate([_link_prices(its.ends, level, sold, self.prices) for its in offered.values()])
+                prices = np.concatenate([link_prices(its.ends, level, sold, self.prices) for its in offered.values()])
                 total += getattr(designs, level)[design] * prices[entry, length]
             some = counts > 0
             found = np.full(len(several), np.inf)
@@ -513,17 +581,16 @@ class _Fabrics:
         for search, rows in zip(searches, slices, strict=True):
             end = begin + rows.stop - rows.start
             lengths = {level: column[begin:end] for level, column in columns.items()}
-            request = self.searches[search].asked.request
-            yield self._cheapest_of(choice, rows, cost[begin:end], lengths, request) if end > begin else []
+            yield self._cheapest_of(choice, rows, cost[begin:end], lengths, search) if end > begin else []
             begin = end
 
     def _cheapest_of(
-        self, choice: SwitchPair, rows: slice, cost: Floats, columns: Mapping[str, Floats], request: DesignRequest
+        self, choice: SwitchPair, rows: slice, cost: Floats, columns: Mapping[str, Floats], search: int
     ) -> list[Priced]:
         """The cheapest of some fabrics of some switches that cost so much [USD]."""
         designs = self.design[rows]
-        switches = self.designs.switches[designs]
-        cost = self._of_few_switches(cost, designs, switches, choice.radix, request)
+        switches = self.switches[designs]
+        cost = self._of_few_switches(cost, designs, choice, search)
         near = np.lexsort((self.place[rows], switches, cost))[:PRICED_IN_FULL]
         if np.isfinite(cost[near[0]]):
             near = near[cost[near] <= cost[near[0]] * NEAR]
@@ -536,25 +603,48 @@ class _Fabrics:
             found.append(Priced(float(cost[at]), chosen, bool(own[at]), rows.start + at))
         return found
 
-    def _of_few_switches(
-        self, cost: Floats, designs: Integers, switches: Floats, radix: int, request: DesignRequest
-    ) -> Floats:
+    def _of_few_switches(self, cost: Floats, designs: Integers, choice: SwitchPair, search: int) -> Floats:
         """Prices of fabrics [USD]; infinite where the cheapest of a narrower taper needs fewer switches.
 
         So a wider taper takes no more switches, and no more racks for them, than a narrower one, unless it costs more.
+        Where that is so of none of the cheapest, since no narrower taper needs as few, others are not looked at.
         """
-        if request.oversubscription <= 1 or request.topology not in (*BY_RAIL, "fat-tree"):
-            return cost
-        hosts, up = self.designs.unit_hosts[designs], self.designs.leaf_up[designs]
-        most = np.inf
-        for taper in TAPERS_TRIED:
-            if taper < request.oversubscription:
-                allowed = (hosts <= layouts.down_ports(radix, taper)) & (switches <= most)
-                allowed &= up >= tree.uplinks(hosts, 1, taper, radix)
-                cheapest = np.argmin(np.where(allowed, cost, np.inf))
-                most = switches[cheapest] if allowed[cheapest] else most
+        its = self.searches[search]
+        taper, within = its.asked.request.oversubscription, its.within(choice)
+        least, switches = cost.min(), self.switches[designs]
+        allowed, sure = cost, least * NEAR**2 <= within.get(taper, np.inf)
+        if its.tapered and switches[cost <= least * NEAR].max() > self._fewest_switches(choice, search, taper):
+            allowed, as_sure = self._as_narrower(cost, designs, choice.radix, taper, within)
+            sure = sure and as_sure and (its.narrowed is None or its.narrowed.narrower)
+        if not sure:
+            self._doubtful.setdefault(search, []).append(min(least, within.get(taper, np.inf)))
+        return allowed
+
+    def _fewest_switches(self, choice: SwitchPair, search: int, taper: float) -> float:
+        """Switches that any fabric has at least that fits a narrower taper [1]."""
+        kind = self.kinds[self.tried[self.numbers[search, choice.ports]].kind]
+        return float(tree.fewest_switches(kind._replace(oversubscription=float(narrower_than(taper)[-1, 0]))))
+
+    def _as_narrower(
+        self, cost: Floats, designs: Integers, radix: int, taper: float, within: Mapping[float, float]
+    ) -> tuple[Floats, bool]:
+        """Prices of fabrics of no more switches than the cheapest of narrower tapers; and whether all that are left out
+        of these cost more.
+        """
+        hosts, up, switches = (
+            self.designs.unit_hosts[designs],
+            self.designs.leaf_up[designs],
+            self.switches[designs],
+        )
+        narrower = narrower_than(taper)
+        most, sure = np.inf, True
+        for ratio, fits in zip(narrower[:, 0].tolist(), fit(hosts, up, narrower, radix), strict=True):
+            allowed = fits & (switches <= most)
+            cheapest = np.argmin(np.where(allowed, cost, np.inf))
+            most = switches[cheapest] if allowed[cheapest] else most
+            sure &= ratio not in within or bool(allowed[cheapest] and cost[cheapest] <= within[ratio])
         of_few = np.where(switches <= most, cost, np.inf)
-        return of_few if of_few.min() <= cost.min() * NEAR else cost
+        return of_few if of_few.min() <= cost.min() * NEAR else cost, sure
 
     def _cost(self, choice: SwitchPair, cages: Cages, lengths: Mapping[str, Floats], row: Integers) -> Floats:
         """Price of some fabrics of some switches with links so long [USD]; infinite where a part has none."""
@@ -604,7 +694,7 @@ class _Fabrics:
     def _with_own_taper(self, found: Sequence[Priced]) -> list[Chosen]:
         """Fabrics as they are with the taper that they were tried for, where they were designed with another."""
         chosen = [fabric.chosen for fabric in found]
-        others, requests = [], []
+        others, kinds, own = [], [], []
         for number, fabric in enumerate(found):
             if fabric.row is None:
                 continue
@@ -612,9 +702,10 @@ class _Fabrics:
             leaves = tried.leaves.at([self.place[fabric.row]])
             if leaves.taper[0] != self.taper[self.design[fabric.row]]:
                 others.append(number)
-                requests.append(leaves.asked(self.kinds[tried.kind]))
+                kinds.append(self.kinds[tried.kind])
+                own.append(leaves)
         if others:
-            designs = designed_together(requests)
+            designs = designed_together(fabrics_of(kinds, own))
             for place, number in enumerate(others):
                 chosen[number] = chosen[number]._replace(design=designs.at(place))
         return chosen
@@ -666,66 +757,6 @@ def _changes(*columns: Integers) -> Integers:
     return np.flatnonzero(new)
 
 
-@lru_cache(maxsize=1024)
-def offers(
-    choices: tuple[SwitchPair, ...], prices: PriceList, platform: str, scale_out: str, planes: int, wanted: str = ""
-) -> Offers:
-    """The least that the parts of every choice cost; of equal ports and cages the cheaper choice alone.
-
-    Kept: it takes a millisecond, the same for every size of a cluster.
-    """
-    best: dict[Any, tuple[int, float, float, Cages]] = {}
-    for place, choice in enumerate(choices):
-        cages = but(cages_of(choice, prices.catalog, platform, scale_out, planes), wanted=wanted)
-        leaf, spine = _box(choice.leaf, prices), _box(choice.spine, prices)
-        boxes = (choice.leaf.switches_per_box, choice.spine.switches_per_box, choice.spine.rack_units)
-        held = holds_modules(choice.leaf), holds_modules(choice.spine)
-        alike = choice.ports, cages, boxes, held, choice.leaf is choice.spine
-        if alike not in best or leaf + spine < best[alike][1] + best[alike][2]:
-            best[alike] = place, leaf, spine, cages
-    kept = sorted(best.values(), key=lambda offer: offer[0])
-    ends = tuple((choices[place], cages) for place, _, _, cages in kept)
-    leaves, spines = (np.array([offer[part] for offer in kept]) for part in (1, 2))
-    return Offers(tuple(place for place, *_ in kept), leaves, spines, ends)
-
-
-def _box(switch: Switch, prices: PriceList) -> float:
-    """Price of a switch in place [USD]; infinite where nobody names one."""
-    most = switch.maximum_power or switch.power
-    return prices.in_place(prices.switch(switch), most.typical if most else 0.0) / switch.switches_per_box
-
-
-@lru_cache(maxsize=1024)
-def _link_prices(
-    ends: tuple[tuple[SwitchPair, Cages], ...], level: str, lengths: tuple[float, ...], prices: PriceList
-) -> Floats:
-    """The least that a link of a level costs in place with its ends [USD]: between each of some switches, where it is
-    as long as each of these.
-
-    Kept: designs of other sizes need the same few.
-    """
-    return np.array([[_link_price(*each, level, length, prices) for length in lengths] for each in ends])
-
-
-def _link_price(choice: SwitchPair, cages: Cages, level: str, length: float, prices: PriceList) -> float:
-    """Price of a link of a level of some length in place, with its ends [USD]; 0 where no part fits or has a price."""
-    medium = cages.medium(prices, level, length)
-    if medium is None:
-        return 0.0
-    near, far = cages.ends(level)
-    parts = [
-        (f"cable {level}", medium.cable, cages.per_cable(level, medium)),
-        *(
-            (f"{tier} switch module", module, cage[1])
-            for tier, module, cage in zip(ENDS[level], (medium.near, medium.far), (near, far), strict=True)
-            if module
-        ),
-    ]
-    if any(prices.optic(optic) is None for _, optic, _ in parts):
-        return 0.0
-    return sum(_in_place(role, optic.key, choice, prices) / links for role, optic, links in parts)
-
-
 def in_full(chosen: Chosen, cluster: Cluster, request: DesignRequest, prices: PriceList) -> Priced:
     """A fabric with cables of its own, and the price of its switches, modules and cables in place [USD]; infinite where
     one has none.
@@ -761,12 +792,5 @@ def _parts(design: layouts.Design, runs: Carried, joined: Joined, prices: PriceL
     choice, cages, nodes, managers = joined
     total: Array = 0.0
     for (role, key), many in part_counts(choice, cages, design, nodes, managers, runs).items():
-        total = total + where(many > 0, many * _in_place(role, key, choice, prices), 0.0)
+        total = total + where(many > 0, many * in_place(role, key, choice, prices), 0.0)
     return total
-
-
-@lru_cache(maxsize=1024)
-def _in_place(role: str, key: str, choice: SwitchPair, prices: PriceList) -> float:
-    """Price of a part in place [USD]. Kept: it takes 8 µs, and fabrics of any size are made of the same few parts."""
-    _, _, price = price_of(role, key, choice, prices)
-    return prices.in_place(price, drawn_by(role, key, choice, prices.catalog))

@@ -1,7 +1,8 @@
 """The leaves that a fabric is tried with: hosts of each, and its links up."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from app.formulas.arrays import where
 from app.formulas.fabric import layouts, tree
 from app.plan.cluster import Cluster
 from app.plan.scenario import DesignRequest
+from app.plan.switches import together
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -35,18 +37,6 @@ class Leaves(NamedTuple):
     up: Integers
     taper: Floats
 
-    @staticmethod
-    def of_tapers(*tapers: float) -> "Leaves":
-        """Leaves of as many hosts and links up as some tapers have."""
-        none = np.zeros(len(tapers), np.int64)
-        return Leaves(none, none, np.array(tapers, dtype=np.float64))
-
-    @staticmethod
-    def of(taper: float, hosts: Integers, up: Integers) -> "Leaves":
-        """Leaves of a taper: its own, and some of so many hosts and links up."""
-        hosts, up = (np.concatenate(([0], many)) for many in (hosts, up))
-        return Leaves(hosts, up, np.full(len(hosts), taper, np.float64))
-
     @property
     def many(self) -> int:
         """How many there are [1]."""
@@ -56,19 +46,108 @@ class Leaves(NamedTuple):
         """Some of them."""
         return Leaves(*(column[index] for column in self))
 
-    def asked(self, kind: layouts.FabricRequest) -> layouts.FabricRequest:
-        """A fabric of these leaves, numbers where there is one; blank hosts and links up are the taper's own."""
-        columns: tuple[Any, Any, Any] = self
-        hosts, up, taper = (column[0].item() for column in columns) if self.many == 1 else columns
-        made = kind._replace(oversubscription=taper)
-        if kind.layout == layouts.FAT_TREE:
-            return made._replace(uplinks=up, leaf_hosts=hosts)
-        if kind.layout in LAYOUTS_BY_RAIL:
-            return made._replace(uplinks=up, nodes_per_unit=where(hosts > 0, hosts, kind.nodes_per_unit))
-        return made
+
+def fabrics_of(kinds: Sequence[layouts.FabricRequest], leaves: Sequence[Leaves]) -> layouts.FabricRequest:
+    """Fabrics of some kinds, each of some leaves, in columns; one alone in numbers.
+
+    Blank hosts and links up are the taper's own.
+
+    >>> kind, rows = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([[0, 8], [0, 9]])
+    >>> fabrics = fabrics_of([kind], [Leaves(*rows, np.array([2.0, 2.0]))])
+    >>> fabrics.nodes, fabrics.nodes_per_unit.tolist(), fabrics.uplinks.tolist()
+    (64, [0, 8], [0, 9])
+    """
+    request = together(kinds, [its.many for its in leaves])
+    columns: list[Any] = [np.concatenate(column) for column in zip(*leaves, strict=True)]
+    hosts, up, taper = (column[0].item() for column in columns) if len(columns[0]) == 1 else columns
+    by_rail = request.is_rail_only | (request.layout == layouts.RAIL_OPTIMIZED)
+    return request._replace(
+        oversubscription=taper,
+        uplinks=up,
+        leaf_hosts=where(request.is_fat_tree, hosts, 0),
+        nodes_per_unit=where(by_rail & (hosts > 0), hosts, request.nodes_per_unit),
+    )
 
 
-def leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Leaves:
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Leaves to try by their hosts: besides those of some tapers, of each size all from as few links up to as many.
+
+    Attributes:
+        radix: ports of a leaf [1].
+        tapers: tapers whose own leaves are tried, the network's first.
+        hosts, fewest, most: sizes of other leaves, and their links up [1].
+    """
+
+    radix: int
+    tapers: tuple[float, ...]
+    hosts: NDArray[Any]
+    fewest: NDArray[Any]
+    most: NDArray[Any]
+
+    @staticmethod
+    def of_tapers(radix: int, *tapers: float) -> "Sizes":
+        """Leaves of as many hosts and links up as some tapers have, and no other."""
+        none = np.zeros(0, np.int64)
+        return Sizes(radix, tapers, none, none, none)
+
+    @cached_property
+    def _uplinks(self) -> tuple[Integers, Integers]:
+        """Steps in which links up are tried, and how many are."""
+        step = np.maximum((self.most - self.fewest) // UPLINKS_TRIED, 1)
+        return step, np.maximum(self.most - self.fewest, 0) // step + 1
+
+    @property
+    def many(self) -> int:
+        """Leaves that are tried [1]."""
+        others = len(self.hosts) if self.most is self.fewest else int(self._uplinks[1].sum())
+        return len(self.tapers) + others
+
+    @cached_property
+    def leaves(self) -> Leaves:
+        """All leaves.
+
+        >>> sizes = Sizes(32, (2.0,), *np.array([[16, 4], [8, 2], [12, 4]]))
+        >>> [column.tolist() for column in sizes.leaves[:2]], sizes.many
+        ([[0, 16, 16, 16, 16, 16, 4, 4, 4], [0, 8, 9, 10, 11, 12, 2, 3, 4]], 9)
+        """
+        return self.leaves_of(slice(None))
+
+    def leaves_of(self, some: Any) -> Leaves:
+        """The leaves of some sizes, after those that tapers have."""
+        hosts, up = self.hosts[some], self.fewest[some]
+        if self.most is not self.fewest:
+            step, counts = (column[some] for column in self._uplinks)
+            place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            hosts, up = np.repeat(hosts, counts), np.repeat(up, counts) + place * np.repeat(step, counts)
+        own = np.zeros(len(self.tapers), np.int64)
+        taper = np.append(self.tapers, np.full(len(hosts), self.tapers[0]))
+        return Leaves(np.concatenate((own, hosts)), np.concatenate((own, up)), taper)
+
+    @cached_property
+    def within(self) -> tuple[Floats, Integers, Integers]:
+        """The sizes that fit each narrower taper, with the fewest links up that do: the taper, the place of the size,
+        and the links up.
+        """
+        narrower = narrower_than(self.tapers[0])
+        up = np.maximum(tree.uplinks(self.hosts, 1, narrower, self.radix), self.fewest)
+        fits = fit(self.hosts, up, narrower, self.radix) & (up <= np.maximum(self.most, self.fewest))
+        taper, size = np.nonzero(fits)
+        return narrower[taper, 0], size, up[taper, size]
+
+
+def narrower_than(taper: float) -> Floats:
+    """Tapers that are tried as well where a wider one is allowed, in rows."""
+    return np.array([ratio for ratio in TAPERS_TRIED if ratio < taper])[:, None]
+
+
+def fit(hosts: NDArray[Any], up: NDArray[Any], taper: Floats, radix: int) -> NDArray[np.bool_]:
+    """Whether leaves of so many hosts, links up and ports fit a taper."""
+    fits: NDArray[np.bool_] = hosts <= layouts.down_ports(radix, taper)
+    return fits & (up >= tree.uplinks(hosts, 1, taper, radix))
+
+
+def sizes_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Sizes:
     """Hosts of a leaf and its uplinks that are tried, the taper's own first.
 
     Where one switch joins all, or one a rail, leaves have no uplinks, and no taper changes it.
@@ -79,12 +158,12 @@ def leaves_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Leaves
     if topology == "rail-only":
         in_one_switch = cluster.nodes + -(-links // rails)
     if (request.tiers or 1) == 1 and in_one_switch <= radix and topology in (*BY_RAIL, "fat-tree"):
-        return Leaves.of_tapers(taper)
-    return _leaves(radix, cluster.nodes, rails, links, topology, unit, taper)
+        return Sizes.of_tapers(radix, taper)
+    return _sizes(radix, cluster.nodes, rails, links, topology, unit, taper)
 
 
 @lru_cache(maxsize=256)
-def _leaves(radix: int, nodes: int, rails: int, links: int, topology: str, unit: int, taper: float) -> Leaves:
+def _sizes(radix: int, nodes: int, rails: int, links: int, topology: str, unit: int, taper: float) -> Sizes:
     """The same for leaves of so many ports under nodes of so many rails, with so many links of managers.
 
     Without a taper whole leaves, or as few units as there can be and a few more with their hosts shared out evenly.
@@ -96,14 +175,14 @@ def _leaves(radix: int, nodes: int, rails: int, links: int, topology: str, unit:
     """
     by_rail = topology in BY_RAIL
     if not (by_rail or topology == "fat-tree"):
-        return Leaves.of_tapers(taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper))
+        return Sizes.of_tapers(radix, taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper))
     hosts = nodes + -(-links // rails) if by_rail else nodes * rails + links
     if taper <= 1:
         whole = max(int(layouts.down_ports(radix, 1.0)), 1)
         if hosts <= radix or (by_rail and unit):
-            return Leaves.of_tapers(taper)
+            return Sizes.of_tapers(radix, taper)
         smaller = np.array(_smaller_units(hosts, whole), np.int64)
-        return Leaves.of(taper, smaller, smaller)
+        return Sizes(radix, (taper,), smaller, smaller, smaller)
     mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
     most, whole = mosts[0], mosts[1]
     if by_rail and unit:
@@ -116,21 +195,18 @@ def _leaves(radix: int, nodes: int, rails: int, links: int, topology: str, unit:
         ]
         even = (-(-hosts // group) for group in groups)
         sizes = list(dict.fromkeys([*mosts, *even, *_smaller_units(hosts, whole)]))
-    return Leaves.of(taper, *_with_uplinks(np.array(sizes), taper, radix))
+    return Sizes(radix, (taper,), *_with_uplinks(np.array(sizes), taper, radix))
 
 
-def _with_uplinks(sizes: NDArray[Any], taper: float, radix: int) -> tuple[Integers, Integers]:
-    """Leaves of so many hosts, each with every number of links up that is tried with it.
+def _with_uplinks(sizes: NDArray[Any], taper: float, radix: int) -> tuple[Integers, Integers, Integers]:
+    """Leaves of so many hosts, and the fewest and the most links up that are tried with each.
 
     >>> [column.tolist() for column in _with_uplinks(np.array([16, 4]), 2.0, 32)]
-    [[16, 16, 16, 16, 16, 4, 4, 4], [8, 9, 10, 11, 12, 2, 3, 4]]
+    [[16, 4], [8, 2], [12, 4]]
     """
-    least = np.asarray(tree.uplinks(sizes, 1, taper, radix))
-    most = np.minimum(np.minimum(sizes, radix - sizes), least + np.maximum(least // 2, 4))
-    step = np.maximum((most - least) // UPLINKS_TRIED, 1)
-    counts = np.maximum(most - least, 0) // step + 1
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(sizes, counts), np.repeat(least, counts) + place * np.repeat(step, counts)
+    fewest = np.asarray(tree.uplinks(sizes, 1, taper, radix))
+    most = np.minimum(np.minimum(sizes, radix - sizes), fewest + np.maximum(fewest // 2, 4))
+    return sizes, fewest, most
 
 
 def _smaller_units(hosts: int, whole: int) -> range:
@@ -153,7 +229,7 @@ def different(several: Sequence[Leaves], radix: int) -> tuple[Leaves, list[Integ
 
     Leaves of equal hosts and links up make the same fabric whatever taper they were tried for, as long as it fits.
 
-    >>> lists = [Leaves.of(taper, np.array([16, 16]), np.array(up)) for taper, up in ((2.0, [8, 9]), (1.9, [9, 10]))]
+    >>> lists = [Sizes(32, (taper,), *np.array([[16], [up], [up + 1]])).leaves for taper, up in ((2.0, 8), (1.9, 9))]
     >>> leaves, which = different(lists, 32)
     >>> leaves.hosts.tolist(), leaves.up.tolist(), [places.tolist() for places in which]
     ([16, 16, 16, 0, 0], [8, 9, 10, 0, 0], [[3, 0, 1], [4, 1, 2]])

@@ -122,25 +122,19 @@ def requested(ports: tuple[int, int], cluster: Cluster, request: DesignRequest) 
     )
 
 
-def designed_together(requests: Sequence[layouts.FabricRequest]) -> layouts.Design:
-    """The fabrics of several requests, columns or numbers, one after another: designing one takes as long."""
-    if len(requests) == 1 and not requests[0].shape:
-        return _designed(requests[0]).at(None)
-    many = [shape[0] if (shape := request.shape) else 1 for request in requests]
-    ends = np.cumsum(many).tolist()
-    columns: list[Any] = []
-    for values in zip(*requests, strict=True):
-        given = [place for place, value in enumerate(values) if isinstance(value, np.ndarray)]
-        if not given and len(set(values)) == 1:
-            columns.append(values[0])
-            continue
-        column = np.repeat([0.0 if place in given else value for place, value in enumerate(values)], many)
-        for place in given:
-            column[ends[place] - many[place] : ends[place]] = values[place]
-        columns.append(column)
-    if not any(isinstance(column, np.ndarray) for column in columns):
-        columns[0] = np.repeat(columns[0], sum(many))
-    return design.design(layouts.FabricRequest(*columns))
+def designed_together(asked: layouts.FabricRequest) -> layouts.Design:
+    """The fabrics of several requests in columns: designing one takes as long. Of numbers one, in columns."""
+    return design.design(asked) if asked.shape else _designed(asked).at(None)
+
+
+def together(requests: Sequence[layouts.FabricRequest], many: Sequence[int]) -> layouts.FabricRequest:
+    """Several requests of numbers, each so many times, one after another; numbers where all are alike."""
+    same = [len(set(values)) == 1 for values in zip(*requests, strict=True)]
+    columns = np.repeat(np.array(requests, dtype=np.float64), many, axis=0).T
+    first: Sequence[Any] = requests[0]
+    return layouts.FabricRequest(*(
+        value if alike else column for value, alike, column in zip(first, same, columns, strict=True)
+    ))  # fmt: skip
 
 
 @lru_cache(maxsize=64)

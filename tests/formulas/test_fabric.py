@@ -261,6 +261,33 @@ def test_links_between_tiers_are_the_same_seen_from_both_ends(asked):
         assert found.spine_switches >= 1
 
 
+@given(CLUSTER, st.integers(0, 72), st.integers(0, 40), st.integers(0, 40))
+def test_no_tree_of_equal_leaves_and_as_many_links_up_has_fewer_parts_than_the_least(asked, hosts, up, more):
+    size = {"leaf_hosts": hosts} if asked["layout"] == layouts.FAT_TREE else {"nodes_per_unit": hosts}
+    request = FabricRequest(**(asked | size))
+    least = tree.least_parts(request._replace(uplinks=up).in_whole_numbers())
+    found = fabric_design.design(request._replace(uplinks=up + more))
+    assert bool(least.built) == (int(found.reason) == layouts.BUILT)
+    if least.built:
+        assert (least.leaves, least.node_leaf) == (found.leaf_switches, found.node_leaf)
+        assert (least.unit_nodes, least.leaf_down) == (found.unit_nodes, found.leaf_down)
+        assert least.spines <= found.spine_switches
+        assert least.cores <= found.core_switches
+        assert least.super_cores <= found.super_core_switches
+        assert least.leaf_spine <= found.leaf_spine
+        assert least.spine_core <= found.spine_core
+        assert least.core_super_core <= found.core_super_core
+
+
+@given(CLUSTER, st.integers(0, 72), st.integers(0, 40))
+def test_no_tree_within_a_taper_has_fewer_switches_than_the_fewest(asked, hosts, up):
+    size = {"leaf_hosts": hosts} if asked["layout"] == layouts.FAT_TREE else {"nodes_per_unit": hosts}
+    request = FabricRequest(**(asked | size | {"hosts_per_port": 1}), uplinks=up).in_whole_numbers()
+    found = fabric_design.design(request)
+    assume(int(found.reason) == layouts.BUILT and found.tiers > 1)
+    assert found.switches >= tree.fewest_switches(request)
+
+
 @given(CLUSTER)
 def test_bisection_of_a_non_blocking_tree_is_half_the_injection(asked):
     flat = {"oversubscription": 1.0, "spine_oversubscription": 1.0, "hosts_per_port": 1, "tiers": 0}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.fabric import layouts
-from app.plan import cheapest_design
+from app.plan import cheapest_design, offers
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
-from app.plan.leaves import leaves_tried
+from app.plan.leaves import sizes_tried
 from app.plan.network import Network, network_of
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
@@ -263,9 +263,9 @@ def test_no_other_switches_and_no_other_leaves_cost_less(**wish: Any) -> None:
     hardware, request = look_up(scenario, TYPICAL), scenario.part(NetworkRequest)
     prices = PriceList.of(scenario.part(PriceRequest), TYPICAL)
     choices = candidates(hardware, request, TYPICAL)
-    offers = cheapest_design.offers(choices, prices, hardware.platform.key, request.scale_out, request.planes)
+    offered = offers.offers(choices, prices, hardware.platform.key, request.scale_out, request.planes)
     best = np.inf
-    for place in offers.places:
+    for place in offered.places:
         for size in sizes_of_leaves(choices[place].radix, hardware.nodes, hardware.nics_per_node, request):
             design = designed(choices[place].ports, hardware, request, hardware.nodes, **size)
             if int(design.reason) == layouts.BUILT:
@@ -325,7 +325,7 @@ def test_units_share_their_nodes_out_evenly(gpus: int, leaves: int, spines: int)
 def test_where_one_switch_joins_all_no_other_leaves_are_tried(topology: str, nodes: int, more: int) -> None:
     def tried(nodes: int, **asked: Any) -> int:
         scenario = Scenario(gpus=8 * nodes, topology=topology, oversubscription=2.0, **asked)
-        return leaves_tried(64, look_up(scenario, TYPICAL), scenario.part(NetworkRequest)).many
+        return sizes_tried(64, look_up(scenario, TYPICAL), scenario.part(NetworkRequest)).many
 
     assert tried(nodes) == 1
     assert min(tried(more), tried(nodes, tiers=2), tried(nodes, management_links=1)) > 100

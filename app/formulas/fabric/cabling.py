@@ -4,7 +4,9 @@ The floor is a grid of racks. A unit's nodes fill racks side by side, its leaves
 cores stand beside the leaves in the middle of the hall. A cable goes up to the tray, along the racks, and down.
 """
 
+import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -22,6 +24,8 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 MOST_RUNS = 2**18
 """Beyond so many links of a level, every bundle takes the length of the link in its middle."""
+SAMPLED = 8
+"""Leaves that are looked at where it is enough to know about how far their links reach."""
 MOST_DEALT = 2**16
 """Pairs of racks whose links are counted together."""
 
@@ -304,6 +308,70 @@ class RailRuns(NamedTuple):
         node_leaf = np.where(self.managed, np.maximum(node_leaf, floor.lengths_between(0, 1)), node_leaf)
         levels = ("node_leaf", "leaf_spine", "spine_core", "core_super_core")
         return dict(zip(levels, (np.broadcast_to(node_leaf, runs.shape[1:]), *runs), strict=False))
+
+
+class LeafRuns(NamedTuple):
+    """Leaves of trees and what stands below them, in columns.
+
+    Attributes:
+        nodes, rails, nodes_per_rack: nodes, hosts of each in a plane, and nodes that stand in a rack [1].
+        by_rail: whether NIC i of every node goes to leaf i of a unit.
+        groups, size: units, and their nodes, where leaves are by rail; elsewhere leaves, and their hosts [1].
+    """
+
+    nodes: Integers
+    rails: Integers
+    nodes_per_rack: Integers
+    by_rail: Booleans
+    groups: Integers
+    size: Integers
+
+    def reach(self, floor: Floor) -> "Reach":
+        """How far leaves reach at least: looked at are a few groups, the first, the middle and the last among them."""
+        last_node = self.nodes - 1
+        group = np.arange(SAMPLED)[:, None] * self.groups // SAMPLED
+        group = np.concatenate((group, np.maximum(self.groups - 1, 0)[None]))
+        begin, end = group * self.size, (group + 1) * self.size - 1
+        rails = np.where(self.by_rail, 1, self.rails)
+        beside = np.minimum((begin + self.size // 2) // rails, last_node) // self.nodes_per_rack
+        # Of leaves of fewer hosts than a node has some have neither the first nor the last host of any.
+        wide = self.by_rail | (self.size >= self.rails)
+        first = np.where(wide, np.minimum(begin // rails, last_node) // self.nodes_per_rack, beside)
+        last = np.where(wide, np.maximum(np.minimum(end // rails, last_node) // self.nodes_per_rack, first), beside)
+        rack = np.where(self.by_rail, (first + last) // 2, beside)
+        rising, falling = floor.diagonals(rack)
+        return Reach(
+            np.asarray(floor.lengths)[floor.farthest_beside(rack, first, last).max(axis=0)],
+            Extent(rising.min(axis=0), rising.max(axis=0), falling.min(axis=0), falling.max(axis=0)),
+            rack[SAMPLED // 2],
+        )
+
+
+class Reach(NamedTuple):
+    """How far leaves reach at least, in columns.
+
+    Attributes:
+        node_leaf: the longest link of a node [m].
+        leaves: how far their racks reach.
+        centre: number of the rack that the switches above stand beside [1].
+    """
+
+    node_leaf: Floats
+    leaves: Extent
+    centre: Integers
+
+    def at(self, index: Integers) -> "Reach":
+        """Some of them."""
+        return Reach(self.node_leaf[index], Extent(*(end[index] for end in self.leaves)), self.centre[index])
+
+    def longest(self, floor: Floor, above: Sequence[Integers], switches_per_rack: Any) -> list[Floats]:
+        """The longest link of each level at least [m] with so many switches in the tiers above the leaves."""
+        lengths, below = [self.node_leaf], self.leaves
+        for switches in itertools.takewhile(np.any, above):
+            row = floor.row_extent(self.centre, switches, switches_per_rack)
+            lengths.append(np.asarray(floor.longest_between(below, row)))
+            below = row
+        return lengths
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.fabric.layouts import (
+    BUILT,
     MOST_TIERS,
     SLACK,
     TAPER_TOO_WIDE,
@@ -180,7 +181,7 @@ def two_tier_spines(leaves: Array, leaf_up: Array, radix: Array, minimum: Array 
     >>> [int(two_tier_spines(leaves, 32, 64)) for leaves in (8, 24, 32, 64)]
     [4, 16, 16, 32]
     """
-    return smallest_divisor(leaf_up, maximum(ceil_divide(leaves * leaf_up, radix), minimum))
+    return smallest_divisor(leaf_up, three_tier_spines(leaves, leaf_up, radix, minimum))
 
 
 def three_tier_spines(leaves: Array, leaf_up: Array, spine_down: Array, minimum: Array = 0) -> Array:
@@ -353,8 +354,7 @@ def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, u
         down, up: ports of a spine that face down and up where cores stand above it [1].
     """
     leaf_links, separate = leaves.switches * leaves.up, request.separate_rails
-    trees = where(separate, request.rails, 1)
-    tree_leaves, fewest = ceil_divide(leaves.switches, trees), ceil_divide(request.minimum_spines, trees)
+    trees, tree_leaves, fewest = _trees(request, leaves)
     pods = maximum(ceil_divide(tree_leaves, down), 1)
     pod_leaves = ceil_divide(tree_leaves, pods)
     below_cores: Array = 0
@@ -371,11 +371,7 @@ def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, u
     passed_on = ceil_of_ratio(ceil_divide(leaf_links, maximum(spines, 1)) / request.spine_oversubscription)
     spine_up = minimum(where(separate, maximum(passed_on, 1), up), request.spine_radix - 1)
     spine_up = where(tiers >= 3, spine_up, 0)
-    core_trees = where(request.is_rail_only, request.rails, 1)
-    core_down = where(tiers == 4, request.core_radix // 2, request.core_radix)
-    cores = where(tiers >= 3, core_trees * ceil_divide(ceil_divide(spines * spine_up, core_trees), core_down), 0)
-    core_up = where(tiers == 4, core_down, 0)
-
+    cores, core_up, super_cores = _cores(request, tiers, spines * spine_up)
     balanced = (pod_leaves * pods == tree_leaves) & (pod_spines * spine_up % maximum(cores, 1) == 0)
     joined = (tiers >= 3) & logical_not(separate)
     if any_(joined):
@@ -386,9 +382,27 @@ def _upper(request: FabricRequest, tiers: Array, leaves: _Leaves, down: Array, u
         spine_up=spine_up,
         cores=cores,
         core_up=core_up,
-        super_cores=core_trees * ceil_divide(ceil_divide(cores * core_up, core_trees), request.core_radix),
+        super_cores=super_cores,
         balanced=where(tiers >= 3, balanced, leaf_links % maximum(spines, 1) == 0),
     )
+
+
+def _trees(request: FabricRequest, leaves: _Leaves) -> tuple[Array, Array, Array]:
+    """Trees that spines join leaves to, the leaves of one, and the fewest spines that are asked for of it [1].
+
+    Rails with spines of their own are trees of their own.
+    """
+    trees = where(request.separate_rails, request.rails, 1)
+    return trees, ceil_divide(leaves.switches, trees), ceil_divide(request.minimum_spines, trees)
+
+
+def _cores(request: FabricRequest, tiers: Array, links: Array) -> tuple[Array, Array, Array]:
+    """Cores over so many links of spines, links up of one, and what stands above them [1]."""
+    trees = where(request.is_rail_only, request.rails, 1)
+    down = where(tiers == 4, request.core_radix // 2, request.core_radix)
+    cores = where(tiers >= 3, trees * ceil_divide(ceil_divide(links, trees), down), 0)
+    up = where(tiers == 4, down, 0)
+    return cores, up, trees * ceil_divide(ceil_divide(cores * up, trees), request.core_radix)
 
 
 def _where_joined(joined: Booleans, balanced: Booleans, *counts: Array) -> Booleans:
@@ -417,21 +431,124 @@ def _even_groups(leaf_up: Array, leaves: Array, spines: Array, spine_up: Array, 
     return _over_divisors(even, leaf_up, leaves, spines, spine_up, cores)
 
 
+class _Lowest(NamedTuple):
+    """The lowest tier as built, and what decides how many stand above it.
+
+    Attributes:
+        request: what was asked, with harmless numbers where it is unusable.
+        reason: why it cannot be built.
+        tiers, most_nodes: tiers, and the most nodes that they carry [1].
+        leaves: the lowest tier.
+        spine_down, spine_up: ports of a spine that face down and up where cores stand above it [1].
+    """
+
+    request: FabricRequest
+    reason: Array
+    tiers: Array
+    most_nodes: Array
+    leaves: _Leaves
+    spine_down: Array
+    spine_up: Array
+
+    @staticmethod
+    def of(unchecked: FabricRequest) -> _Lowest:
+        """That of a request."""
+        reason, usable = unchecked.complaint()
+        request = unchecked.computable(usable)
+        spine_down = maximum(down_ports(request.spine_radix, request.spine_oversubscription), 1)
+        spine_down = minimum(spine_down, request.spine_radix - 1)
+        spine_up = maximum(ceil_of_ratio(spine_down / request.spine_oversubscription), 1)
+        spine_up = minimum(spine_up, request.spine_radix - spine_down)
+
+        leaves = _leaves(request)
+        tiers, most_nodes = _tiers(request, _most_nodes(request, leaves, spine_down))
+        no_uplink = usable & logical_not(leaves.taper_fits) & (tiers != 1)
+        reason = where(usable & (request.nodes > most_nodes), TOO_MANY_HOSTS, reason)
+        reason = where(no_uplink, TAPER_TOO_WIDE, reason)
+        return _Lowest(request, reason, tiers, most_nodes, _alone(request, leaves, tiers), spine_down, spine_up)
+
+
+class LeastParts(NamedTuple):
+    """Switches and links that a tree has at least, all planes together, and what its leaves are.
+
+    Attributes:
+        built: whether it can be built.
+        leaves, spines, cores, super_cores: switches of each tier [1].
+        node_leaf, leaf_spine, spine_core, core_super_core: links between tiers [1].
+        unit_nodes: nodes of a group of leaves [1].
+        leaf_down: hosts a leaf can take [1].
+    """
+
+    built: Booleans
+    leaves: Any
+    spines: Any
+    cores: Any
+    super_cores: Any
+    node_leaf: Any
+    leaf_spine: Any
+    spine_core: Any
+    core_super_core: Any
+    unit_nodes: Any
+    leaf_down: Any
+
+
+def least_parts(asked: FabricRequest) -> LeastParts:
+    """What a tree, and any other of equal leaves with more links up, has of each part at least.
+
+    As many spines as the links from below fill, though two tiers take the next divisor of a leaf's links up; so too
+    where rails have spines of their own, which pass on no fewer links than they were given.
+
+    27 leaves of 21 links up fill 9 spines of 64 ports, of which two tiers take 21:
+
+    >>> least = least_parts(FabricRequest(nodes=567, rails=1, radix=64, leaf_hosts=21, layout=1).in_whole_numbers())
+    >>> [int(part) for part in (least.leaves, least.spines, least.leaf_spine)]
+    [27, 9, 567]
+    """
+    request, reason, tiers, _, leaves, spine_down, spine_up = _Lowest.of(asked)
+    trees, tree_leaves, fewest = _trees(request, leaves)
+    down = where(tiers == 2, request.spine_radix, spine_down)
+    fewest = where((tiers == 2) | request.separate_rails, minimum(fewest, leaves.up), fewest)
+    spines = where(tiers == 1, 0, trees * three_tier_spines(tree_leaves, leaves.up, down, fewest))
+    leaf_links = leaves.switches * leaves.up
+    passed_on = ceil_of_ratio(leaf_links / request.spine_oversubscription)
+    spine_links = where(tiers >= 3, where(request.separate_rails, passed_on, spines * spine_up), 0)
+    cores, core_up, super_cores = _cores(request, tiers, spine_links)
+    planes = request.planes
+    return LeastParts(
+        built=reason == BUILT,
+        leaves=leaves.switches * planes,
+        spines=spines * planes,
+        cores=cores * planes,
+        super_cores=super_cores * planes,
+        node_leaf=request.hosts * planes,
+        leaf_spine=leaf_links * planes,
+        spine_core=spine_links * planes,
+        core_super_core=cores * core_up * planes,
+        unit_nodes=leaves.unit_nodes,
+        leaf_down=leaves.down,
+    )
+
+
+def fewest_switches(request: FabricRequest) -> Array:
+    """Switches that a tree of two tiers or more has at least within a taper, all planes together, whatever the hosts of
+    its leaves: leaves as full as can be, and as many spines as the links fill that the taper asks for.
+
+    567 hosts at 2 : 1 fill 14 leaves of 64 ports, 42 of them down, and 284 links up 5 spines:
+
+    >>> fewest_switches(FabricRequest(nodes=567, rails=1, radix=64, spine_radix=64, oversubscription=2.0, layout=1))
+    19
+    """
+    down = maximum(down_ports(request.radix, request.oversubscription), 1)
+    by_rail = request.rails * ceil_divide(ceil_divide(request.hosts, maximum(request.rails, 1)), down)
+    leaves = where(request.is_fat_tree, ceil_divide(request.hosts, down), by_rail)
+    links = ceil_of_ratio(request.hosts / request.oversubscription)
+    switches: Array = (leaves + ceil_divide(links, request.spine_radix)) * request.planes
+    return switches
+
+
 def design_tree(unchecked: FabricRequest) -> Design:
     """Rail-optimised, plain and rail-only trees of one to four tiers."""
-    reason, usable = unchecked.complaint()
-    request = unchecked.computable(usable)
-    spine_down = maximum(down_ports(request.spine_radix, request.spine_oversubscription), 1)
-    spine_down = minimum(spine_down, request.spine_radix - 1)
-    spine_up = maximum(ceil_of_ratio(spine_down / request.spine_oversubscription), 1)
-    spine_up = minimum(spine_up, request.spine_radix - spine_down)
-
-    leaves = _leaves(request)
-    tiers, most_nodes = _tiers(request, _most_nodes(request, leaves, spine_down))
-    no_uplink = usable & logical_not(leaves.taper_fits) & (tiers != 1)
-    reason = where(usable & (request.nodes > most_nodes), TOO_MANY_HOSTS, reason)
-    reason = where(no_uplink, TAPER_TOO_WIDE, reason)
-    leaves = _alone(request, leaves, tiers)
+    request, reason, tiers, most_nodes, leaves, spine_down, spine_up = _Lowest.of(unchecked)
     upper = _upper(request, tiers, leaves, spine_down, spine_up)
     return Design.of(
         request,

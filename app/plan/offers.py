@@ -1,0 +1,119 @@
+"""What switches and links cost at least in place, whatever fabric they are part of."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.catalog.entries import Switch
+from app.formulas.records import but
+from app.plan.bill_of_materials import ENDS, Cages, cages_of, drawn_by, holds_modules, price_of
+from app.plan.prices import PriceList
+from app.plan.switches import SwitchPair
+
+Floats = NDArray[np.float64]
+UNREACHED = 1e12
+"""What stands for links that no part carries [USD]: such a fabric comes last, and by what else it costs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Offers:
+    """Choices of switches that are worth pricing, and the least that each needs [USD].
+
+    Attributes:
+        places: of each which choice it is.
+        leaf, spine: price of a switch.
+        ends: the switches, and the cages, that its links end in.
+    """
+
+    places: tuple[int, ...]
+    leaf: Floats
+    spine: Floats
+    ends: tuple[tuple[SwitchPair, Cages], ...]
+
+    @cached_property
+    def lowest(self) -> dict[tuple[int, int], int]:
+        """The least height of switches above the leaves, by their ports [rack units]."""
+        heights = sorted(((choice.height, choice.ports) for choice, _ in self.ends), reverse=True)
+        return {ports: height for height, ports in heights}
+
+
+@lru_cache(maxsize=1024)
+def offers(
+    choices: tuple[SwitchPair, ...], prices: PriceList, platform: str, scale_out: str, planes: int, wanted: str = ""
+) -> Offers:
+    """The least that the parts of every choice cost; of equal ports and cages the cheaper choice alone.
+
+    Kept: it takes a millisecond, the same for every size of a cluster.
+    """
+    best: dict[Any, tuple[int, float, float, Cages]] = {}
+    for place, choice in enumerate(choices):
+        cages = but(cages_of(choice, prices.catalog, platform, scale_out, planes), wanted=wanted)
+        leaf, spine = _box(choice.leaf, prices), _box(choice.spine, prices)
+        boxes = (choice.leaf.switches_per_box, choice.spine.switches_per_box, choice.spine.rack_units)
+        held = holds_modules(choice.leaf), holds_modules(choice.spine)
+        alike = choice.ports, cages, boxes, held, choice.leaf is choice.spine
+        if alike not in best or leaf + spine < best[alike][1] + best[alike][2]:
+            best[alike] = place, leaf, spine, cages
+    kept = sorted(best.values(), key=lambda offer: offer[0])
+    ends = tuple((choices[place], cages) for place, _, _, cages in kept)
+    leaves, spines = (np.array([offer[part] for offer in kept]) for part in (1, 2))
+    return Offers(tuple(place for place, *_ in kept), leaves, spines, ends)
+
+
+def _box(switch: Switch, prices: PriceList) -> float:
+    """Price of a switch in place [USD]; infinite where nobody names one."""
+    most = switch.maximum_power or switch.power
+    return prices.in_place(prices.switch(switch), most.typical if most else 0.0) / switch.switches_per_box
+
+
+@lru_cache(maxsize=1024)
+def link_prices(
+    ends: tuple[tuple[SwitchPair, Cages], ...], level: str, lengths: tuple[float, ...], prices: PriceList
+) -> Floats:
+    """The least that a link of a level costs in place with its ends [USD]: between each of some switches, where it is
+    as long as each of these.
+
+    Kept: designs of other sizes need the same few.
+    """
+    found = np.array([[_link_price(*each, level, length, prices) for length in lengths] for each in ends])
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+@lru_cache(maxsize=1024)
+def longer_link_prices(
+    ends: tuple[tuple[SwitchPair, Cages], ...], level: str, lengths: tuple[float, ...], prices: PriceList
+) -> Floats:
+    """The same where it may be longer than each of these; infinite where no part fits even so."""
+    found = np.array([[_link_price(*each, level, length, prices) for length in lengths] for each in ends])
+    return np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]
+
+
+def _link_price(choice: SwitchPair, cages: Cages, level: str, length: float, prices: PriceList) -> float:
+    """Price of a link of a level of some length in place, with its ends [USD]; infinite where no part fits, and 0 where
+    parts have no price.
+    """
+    medium = cages.medium(prices, level, length)
+    if medium is None:
+        return np.inf
+    near, far = cages.ends(level)
+    parts = [
+        (f"cable {level}", medium.cable, cages.per_cable(level, medium)),
+        *(
+            (f"{tier} switch module", module, cage[1])
+            for tier, module, cage in zip(ENDS[level], (medium.near, medium.far), (near, far), strict=True)
+            if module
+        ),
+    ]
+    if any(prices.optic(optic) is None for _, optic, _ in parts):
+        return 0.0
+    return sum(in_place(role, optic.key, choice, prices) / links for role, optic, links in parts)
+
+
+@lru_cache(maxsize=1024)
+def in_place(role: str, key: str, choice: SwitchPair, prices: PriceList) -> float:
+    """Price of a part in place [USD]. Kept: it takes 8 µs, and fabrics of any size are made of the same few parts."""
+    _, _, price = price_of(role, key, choice, prices)
+    return prices.in_place(price, drawn_by(role, key, choice, prices.catalog))

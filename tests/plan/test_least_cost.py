@@ -1,0 +1,105 @@
+"""What fabrics cost at least before they are designed: those that are left out for it are never the cheapest."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.catalog.load import load_catalog
+from app.formulas.fabric import layouts
+from app.plan import cheapest_design
+from app.plan.cables import floor_of
+from app.plan.cheapest_design import choose_all, in_full
+from app.plan.cluster import Cluster, look_up
+from app.plan.least_cost import LeastCosts, Options
+from app.plan.leaves import fabrics_of, sizes_tried
+from app.plan.offers import offers
+from app.plan.prices import PriceList
+from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
+from app.plan.switches import Chosen, candidates, designed_together, requested
+
+TYPICAL = load_catalog().typical_only()
+PRICES = PriceList.of(PriceRequest(), TYPICAL)
+NETWORKS = st.sampled_from(["infiniband-ndr", "infiniband-xdr", "roce-400", "spectrum-x-400"])
+WISHES = st.fixed_dictionaries(
+    {
+        "gpu": st.sampled_from(["h100-sxm", "l40s", "gb200"]),
+        "gpus": st.one_of(st.integers(1, 40), st.integers(1, 1500)).map(lambda units: 72 * units),
+        "scale_out": NETWORKS,
+        "topology": st.sampled_from(["rail-optimized", "rail-optimized", "fat-tree", "rail-only"]),
+        "oversubscription": st.one_of(st.sampled_from([1.0, 1.25, 2.0, 4.0]), st.floats(1.0, 12.0)),
+        "spine_oversubscription": st.sampled_from([1.0, 1.0, 2.0]),
+        "planes": st.sampled_from([1, 1, 2]),
+        "nodes_per_unit": st.sampled_from([None, None, 20, 32]),
+        "management_links": st.sampled_from([0, 4]),
+        "minimum_spines": st.sampled_from([1, 1, 4]),
+        "spine_policy": st.sampled_from(["shared", "shared", "rail"]),
+        "tiers": st.sampled_from([None, None, 2, 3, 4]),
+    }
+)
+
+
+def wanted(wish: dict[str, Any]) -> tuple[Cluster, NetworkRequest]:
+    """A cluster, and what is asked of its network."""
+    scenario = Scenario(**wish)
+    return look_up(scenario, TYPICAL), scenario.part(NetworkRequest)
+
+
+@given(WISHES, st.data())
+def test_no_fabric_costs_less_than_its_leaves_cost_at_least(wish: dict[str, Any], data: st.DataObject) -> None:
+    cluster, request = wanted(wish)
+    offered = offers(
+        candidates(cluster, request, TYPICAL), PRICES, cluster.platform.key, request.scale_out, wish["planes"]
+    )
+    place = data.draw(st.integers(0, len(offered.ends) - 1), label="place")
+    choice, _ = offered.ends[place]
+    sizes = sizes_tried(choice.radix, cluster, request.fabric)
+    all_sizes = {ports: sizes_tried(ports[0], cluster, request.fabric) for ports in {c.ports for c, _ in offered.ends}}
+    options = Options(requested((0, 0), cluster, request.fabric), offered, all_sizes, cluster.platform.nodes_per_rack)
+    least = LeastCosts([options], floor_of(TYPICAL, 1), PRICES)
+    total = least.total[least.begins[place] :][: len(sizes.hosts) + 1]
+    row = data.draw(st.integers(0, len(sizes.hosts)), label="size")
+    leaves = sizes.leaves_of([row - 1] if row else []).at(slice(1, None) if row else slice(None))
+    designs = designed_together(fabrics_of([requested(choice.ports, cluster, request.fabric)], [leaves]))
+    built = [designs.at(at) for at in np.flatnonzero(designs.reason == layouts.BUILT)]
+    costs = [in_full(Chosen(choice, design), cluster, request.fabric, PRICES).cost for design in built]
+    assert all(total[row] <= cost * (1 + 1e-12) for cost in costs)
+    assert np.isfinite(total[row]) == bool(built)
+
+
+@given(st.lists(WISHES, min_size=1, max_size=3))
+def test_the_cheapest_of_those_that_may_be_is_the_cheapest_of_all(wishes: list[dict[str, Any]]) -> None:
+    asked = []
+    for wish in wishes:
+        cluster, request = wanted(wish)
+        asked.append((candidates(cluster, request, TYPICAL), cluster, request.fabric))
+    with pytest.MonkeyPatch.context() as patch:
+        chosen = []
+        for much in (0, np.inf):
+            patch.setattr(cheapest_design, "MUCH", much)
+            patch.setattr(cheapest_design, "MUCH_TOGETHER", much)
+            cheapest_design._KEPT.clear()
+            chosen.append(choose_all(asked, PRICES))
+    for found, of_all in zip(*chosen, strict=True):
+        assert (found.choice, found.lengths) == (of_all.choice, of_all.lengths)
+        np.testing.assert_array_equal(found.design, of_all.design)
+
+
+def test_of_ten_thousand_fabrics_a_few_are_designed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, request = wanted({"gpu": "h100-sxm", "gpus": 2056, "scale_out": "roce-400", "oversubscription": 2.36})
+    choices = candidates(cluster, request, TYPICAL)
+    tried = []
+    design = cheapest_design.designed_together
+
+    def counted(fabrics: layouts.FabricRequest) -> layouts.Design:
+        tried.append(sum(fabrics.shape))
+        return design(fabrics)
+
+    monkeypatch.setattr(cheapest_design, "designed_together", counted)
+    cheapest_design._KEPT.clear()
+    choose_all([(choices, cluster, request.fabric)], PRICES)
+    ports = {choice.ports for choice in choices}
+    assert sum(sizes_tried(radix, cluster, request.fabric).many for radix, _ in ports) > 5_000
+    assert sum(tried) < 500
