@@ -159,7 +159,7 @@ def answer() -> ServeSizing:
 def test_a_candidates_figures_are_those_of_its_own_question(answer: ServeSizing) -> None:
     for one in answer.candidates:
         assert one.interactivity == pytest.approx(1 / one.tpot)
-        nodes = one.replicas * one.parallelism.gpus / 8
+        nodes = (one.replicas * one.parallelism.gpus + (one.prefill.gpus if one.prefill else 0)) / 8
         assert one.gpus == 8 * int(-(-nodes // 1))
         fields = dict(pair.split("=") for pair in one.query.replace("+", " ").split("&"))
         asked = ServingQuestion.model_validate(fields, context={"catalog": CATALOG})
