@@ -821,3 +821,12 @@ def test_the_deepest_stage_is_what_others_wait_for() -> None:
     question = ServingQuestion(gpus=16, gpu="h200-sxm", model="deepseek-v3")
     inputs = serving_inputs(setting(question, look_up(question, CATALOG), None, CATALOG), CATALOG)
     assert deepest_stage(inputs.model, Layout(pipeline=16.0)) == 4 / 61
+
+
+def test_what_other_layouts_answer_counts_the_gpus_that_they_leave_idle() -> None:
+    """Ten H100: replicas of three, four and eight leave some of them idle, which are paid all the same."""
+    for gpus in (8, 10, 24):
+        serving = evaluated(gpus=gpus, model="llama-3-70b", serving="aggregated").serving
+        most = serving.output_tokens_per_second_per_gpu.typical * (1 + 1e-9)
+        assert max(other.output_tokens_per_second_per_gpu or 0.0 for other in serving.alternatives) <= most
+        assert max(point.throughput for point in serving.front) <= most

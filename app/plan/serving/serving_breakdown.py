@@ -293,14 +293,15 @@ def one_doubled_each(inputs: ServingInputs) -> ServingInputs:
 
 
 def front_of(plan: ServingPlan, gpu_second: float | None, catalog: Catalog) -> tuple[ServingPoint, ...]:
-    """Throughput of a GPU against tokens a second of a user: what no other layout and load beats in both.
+    """Throughput of a GPU, idle or not, against tokens a second of a user: what no other layout and load beats in both.
 
     One pool and two, unless one of them is asked for.
     """
     question, pools = plan.setting.question, pools_asked(plan.setting.question)
     sides: list[tuple[Mode, Tried]] = []
     if pools != "disaggregated":
-        sides.append(("aggregated", plan.tried))
+        together = plan.tried.together(question.gpus) / question.gpus
+        sides.append(("aggregated", replace(plan.tried, requests=together)))
     if pools != "aggregated" and room_for_two(question):
         sides.append(("disaggregated", every_load_apart(plan.setting, plan.inputs, catalog)))
     if not sides:
@@ -348,16 +349,16 @@ def thinned(places: list[int], most: int) -> list[int]:
 def alternatives_of(plan: ServingPlan, operation: Operation) -> tuple[ServingAlternative, ...]:
     """The best of other layouts, and why they are not the answer."""
     tried, limits = plan.tried, plan.limits
-    tokens = plan.setting.question.output_tokens
+    tokens, gpus = plan.setting.question.output_tokens, plan.setting.question.gpus
     kept = tried.within(limits)
-    best = np.where(kept, tried.requests, -1.0).max(axis=1) * tokens
+    best = np.where(kept, tried.together(gpus) / gpus, -1.0).max(axis=1) * tokens
     others: list[ServingAlternative] = []
     for row in np.argsort(-best, kind="stable"):
         layout = tried.at(int(row))
         if layout == operation.layout or len(others) == OTHERS:
             continue
         if best[row] > 0:
-            chosen = operation.requests * tokens / plan.setting.question.gpus
+            chosen = operation.requests * tokens / gpus
             reason = f"{percent(max(1 - best[row] / chosen, 0.0))} fewer tokens a second."
         elif not tried.fits[row].any():
             reason = "Its weights leave no room for a sequence."
