@@ -11,11 +11,12 @@ from app.catalog.load import load_catalog
 from app.formulas import transformer
 from app.formulas.collectives.group_times import Links, collective_time, group_of
 from app.formulas.collectives.library import choose
+from app.formulas.fabric.placement import Site, Tier
 from app.formulas.training import goodput, memory
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.training.compute import linear_layers
-from app.formulas.training.exchanges import exchanges, layer_exchanges
+from app.formulas.training.exchanges import exchanges, layer_exchanges, stage_place
 from app.plan.job import shape
 from tests.training_constants import constants, links
 
@@ -309,3 +310,19 @@ def test_a_cluster_that_fails_faster_than_it_restarts_makes_little_progress():
     share = float(goodput.goodput(1 / 300, 60, 200, 600))
     assert share == pytest.approx(200 / 300 / (np.exp(2) * (np.exp(260 / 300) - 1)))
     assert 0 < share < 0.1
+
+
+def test_of_stages_that_share_a_domain_the_last_alone_sends_out_of_it():
+    """Racks of 64, four stages of 16 GPUs in each; of a leaf's 32 GPUs 16 send, which a taper of two leaves whole."""
+    leaves = Site(256.0, 64.0, (Tier(32.0, 2.0, 2.0),))
+    stages = Parallelism(tensor=16.0, pipeline=16.0)
+    for site, left in ((leaves, 1.0), (leaves._replace(tiers=(Tier(32.0, 4.0, 4.0),)), 0.5)):
+        assert stage_place(stages, replace(LINKS, domain=64.0, site=site)) == (1.0, left)
+
+
+def test_a_ring_of_keys_leaves_a_node_on_one_of_its_ranks():
+    """Two of eight ranks of context parallelism in a node: the second sends out, half of the GPUs of a leaf of one."""
+    parts = Parallelism(tensor=4.0, context=8.0, data=4.0)
+    alone, tapered = (replace(LINKS, site=Site(128.0, 8.0, (Tier(8.0, taper, taper),))) for taper in (1.0, 2.0))
+    rings = [layer_exchanges(LLAMA, JOB, parts, SOFT, links).context.time for links in (alone, tapered)]
+    np.testing.assert_allclose(rings[0], rings[1])

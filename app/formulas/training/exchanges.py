@@ -6,7 +6,7 @@ an all-reduce by itself has. What of them shows in the step, beside computation,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from app.formulas.collectives.group_times import (
     pair_of,
     send_time,
 )
-from app.formulas.fabric.placement import network_share, slowest_split
+from app.formulas.fabric.placement import Axis, network_share, slowest_split
 from app.formulas.training.arguments import ALL_GATHER, RING, Job, Parallelism, Software
 from app.formulas.training.groups import copies, layer_axes, stage_stride
 from app.formulas.transformer import Held, Shape
@@ -242,7 +242,7 @@ def layer_exchanges(
     if any_(parallelism.context > 1):
         ring = made.group_of(links, groups["context_parallel"], any_(parallelism.context_exchange != RING))
         joined = bridged(links, groups["context_parallel"])
-        pair = made.pair_of(links, ring.crosses, ring.machine.ring_network, joined)
+        pair = made.pair_of(links, ring.crosses, _chain_share(groups["context_parallel"], links), joined)
         volume = context_volume(shape, job, parallelism)
         time = (parallelism.context - 1) * send_time(pair, volume)
         if any_(parallelism.context_exchange != RING):
@@ -301,8 +301,13 @@ def stage_place(parallelism: Parallelism, links: Links) -> tuple[Array, Array]:
     (1.0, 1.0)
     """
     stride, p = stage_stride(parallelism), parallelism.pipeline
-    network = network_share([(stride, p)], "ring", links.site, links.machine.exits) if links.site.matters else 1.0
+    network = _chain_share([(stride, p)], links)
     return where(slowest_split([(stride, p)], links.domain, links.site.gpus).units > 1, 1.0, 0.0), network
+
+
+def _chain_share(axes: Sequence[Axis], links: Links) -> Array:
+    """Share of the network rate of a group whose ranks send each to the next: one alone of a domain sends out of it."""
+    return network_share(axes, "ring", links.site, lanes=1.0) if links.site.matters else 1.0
 
 
 def replica_exchanges(
