@@ -108,20 +108,16 @@ def _quicker_inside(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[
     gain = job.request.batch / setup.request.batch * quicker - 1
     if not NOTED <= gain < inf:
         return
+    advice = f"Over {int(inside.tensor)} the same GPUs train {percent(gain)} more tokens a second."
+    changes, degree = {"tensor_parallel": int(inside.tensor)}, f"Tensor parallelism over {tensor} GPUs"
     if crosses:
-        code, reason = "tensor-parallel-across-network", f"leaves the scale-up domain of {joined}"
-        reason += "" if tensor > joined else f", which holds {joined // tensor} whole and part of the next"
+        holds = "" if tensor > joined else f", which holds {joined // tensor} whole and part of the next"
+        text = f"{degree} leaves the scale-up domain of {joined}{holds}."
+        yield Finding("warning", "tensor-parallel-across-network", text, ("tensor_parallel",), advice, changes)
     else:
-        code, bus = "tensor-parallel-beyond-bridge", setup.catalog.scale_up[setup.cluster.gpu.pcie].name
-        reason = f"is wider than a bridge, which joins {joined}, and meets over {bus}"
-    yield Finding(
-        "warning",
-        code,
-        f"Tensor parallelism over {tensor} GPUs {reason}.",
-        ("tensor_parallel",),
-        f"Over {int(inside.tensor)} the same GPUs train {percent(gain)} more tokens a second.",
-        {"tensor_parallel": int(inside.tensor)},
-    )
+        bus = setup.catalog.scale_up[setup.cluster.gpu.pcie].name
+        text = f"{degree} is wider than a bridge, which joins {joined}, and meets over {bus}."
+        yield Finding("warning", "tensor-parallel-beyond-bridge", text, ("tensor_parallel",), advice, changes)
 
 
 def _unmeasured_stack(setup: JobSetup) -> Iterator[Finding]:
