@@ -25,14 +25,15 @@ def test_the_rival_is_what_a_plan_on_it_says(asked):
 
 
 def test_a_rival_that_differs_by_over_a_percent_is_searched_for_its_own_way():
-    # On EFA it runs in two stages; on NDR 6.1 % quicker without any, with experts on eight GPUs.
+    # On EFA it runs in two stages, which share one of 127 servers and so half its ports each; on NDR 13.5 % quicker
+    # without any, with experts on eight GPUs.
     asked = {"gpu": "mi355x", "gpus": 1016, "model": "gpt-oss-20b"}
     own, other = (
         evaluate(Scenario(**asked, scale_out=network), CATALOG.typical_only())
         for network in ("efa-400", "infiniband-ndr")
     )
     slower = other.training.time_to_train.typical / own.training.time_to_train.typical - 1
-    assert slower == pytest.approx(-0.061, abs=5e-4)
+    assert slower == pytest.approx(-0.135, abs=5e-4)
     assert own.recommendation.slower == pytest.approx(slower, abs=1e-3)
 
 
