@@ -156,7 +156,7 @@ async def all_reduce(request: Request) -> Response:
     loaded: Catalog = request.app.state.catalog
 
     def work(_: Stopped) -> Response:
-        scenarios = [requests.validate(Scenario, {**fields, **pair}, loaded, strict=typed) for pair in pairs]
+        scenarios = [_of_pair(pair, fields, loaded, typed=typed) for pair in pairs]
         _count(request, "all-reduce", len(pairs))
         return _written(request, answers.reduce_answer(scenarios, loaded), selected)
 
@@ -180,6 +180,21 @@ def _pairs(fields: dict[str, Any]) -> list[dict[str, Any]]:
         detail = "Give a value; leave the field out for its default."
         raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail) for place in blank[:100]])
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def _of_pair(pair: Mapping[str, Any], fields: Mapping[str, Any], catalog: Catalog, *, typed: bool) -> Scenario:
+    """The scenario of one pair; what is wrong with a value of several is pointed to by its number."""
+    try:
+        return requests.validate(Scenario, {**fields, **pair}, catalog, strict=typed)
+    except ProblemError as error:
+        places = {name: [each is value for each in fields[name]].index(True) for name, value in pair.items()}
+        numbers = {f"#/{name}": f"#/{name}/{place}" for name, place in places.items()}
+        raise problems.invalid(
+            [
+                FieldProblem(pointer=numbers.get(wrong.pointer, wrong.pointer), detail=wrong.detail)
+                for wrong in error.problem.errors
+            ]
+        ) from None
 
 
 async def fabric(request: Request) -> Response:

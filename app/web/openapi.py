@@ -51,6 +51,9 @@ base units, and rates of money as their unit says (USD/h, USD/year); what cannot
 says why. `fields` and `exclude` select parts of an answer, which then is a `SelectedAnswer`: it has no others. A value
 ten times or more outside what is usual, mostly one whose unit was left out, is the finding `unusual-value` with the
 text that was probably meant in `changes`. Errors are problem documents (RFC 9457) that point to each wrong field.
+
+The tables of a plan are files, as `.csv`, `.xlsx` or `.json`, with the query string of `GET /api/v1/plan`:
+`/export/purchases.csv` is everything to buy, a line each with its key and price, `/export/plan.csv` all tables.
 """
 EXAMPLES: dict[str, dict[str, Schema]] = {
     "plan": {

@@ -105,6 +105,10 @@ def advice(error: ErrorDetails, fields: Mapping[str, FieldInfo] = NO_FIELDS) -> 
         name = str(error["loc"][-1]) if error["loc"] else ""
         near = difflib.get_close_matches(name[:64], fields, 1, 0.6)
         return f"There is no such field. {f'The nearest is “{near[0]}”; ' if near else ''}/docs lists all."
+    if kind in ("too_long", "too_short"):
+        most = limits["max_length" if kind == "too_long" else "min_length"]
+        things = "field" if limits["field_type"] == "Dictionary" else "value"
+        return f"Give at {'most' if kind == 'too_long' else 'least'} {most:,} {things}{'s' if most > 1 else ''}."
     if kind in ("literal_error", "enum"):
         return f"Choose {str(limits.get('expected', '')).replace(chr(39), '')}."
     sentences = {
@@ -114,8 +118,6 @@ def advice(error: ErrorDetails, fields: Mapping[str, FieldInfo] = NO_FIELDS) -> 
         "string_pattern_mismatch": "Type letters, digits, dots, plus and minus signs, as in 2026-11+0a1b2c3d.",
         "string_too_long": "Type at most {max_length} characters.",
         "string_too_short": "Type at least {min_length} characters.",
-        "too_long": "Give at most {max_length}.",
-        "too_short": "Give at least {min_length}.",
         "json_invalid": "This is not JSON: {error}.",
     }
     if kind in sentences:
@@ -149,7 +151,7 @@ def _within(bound: str, limits: Mapping[str, Any], error: ErrorDetails, fields: 
 
 
 def _plain(value: object) -> str:
-    return f"{value:,.12g}" if isinstance(value, float | int) else str(value)
+    return f"{value:,.12g}".replace("e+", "e") if isinstance(value, float | int) else str(value)
 
 
 MOST_ADVISED = 3
@@ -161,10 +163,12 @@ def from_validation(error: ValidationError, model: type[BaseModel], prefix: Sequ
     by_pointer: dict[str, FieldProblem] = {}
     said = (item for item in error.errors(include_url=False) if item["type"] != "default_factory_not_called")
     for number, item in enumerate(islice(said, 100)):
-        place = [part for part in item["loc"] if not _is_branch(part)]
+        unknown = item["type"] == "extra_forbidden"
+        place = [part for part in item["loc"] if unknown or not _is_branch(part)]
         where = pointer([*prefix, *place])
-        strange = item["type"] == "extra_forbidden" and number >= MOST_ADVISED
-        detail = advice(item, NO_FIELDS if strange else model.model_fields)
+        if item["type"] == "too_short" and any(inside.startswith(f"{where}/") for inside in by_pointer):
+            continue  # a list is not counted to its end once a value of it is wrong
+        detail = advice(item, NO_FIELDS if unknown and number >= MOST_ADVISED else model.model_fields)
         by_pointer.setdefault(where, FieldProblem(pointer=where, detail=detail))
     return invalid(list(by_pointer.values()))
 

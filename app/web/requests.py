@@ -167,4 +167,4 @@ def _whole(value: Any, place: Sequence[object], deep: int = 0) -> Any:
             detail = f"Give at most {LONGEST:,} values." if deep < DEEPEST else f"Lists stand {DEEPEST} deep in others."
             raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail)])
         return tuple(_whole(item, place, deep + 1) for item in value)
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -462,6 +462,11 @@ def test_every_wrong_field_is_named_at_once(client: TestClient) -> None:
         ("/plan", {"gpus": True}, "#/gpus"),
         ("/plan", {"gpus": ""}, "#/gpus"),
         ("/plan", [1], "#"),
+        ("/plan", {"gpus[]": 8}, "#/gpus[]"),
+        ("/plan", {"int": 8}, "#/int"),
+        ("/all-reduce", {"gpus": [8, 1.5]}, "#/gpus/1"),
+        ("/all-reduce", {"gpus": [1, True]}, "#/gpus/1"),
+        ("/all-reduce", {"gpus": [8, 16], "message": ["1 MiB", "1 GiB", -1]}, "#/message/2"),
         ("/plan", {"gpus": [8, 16]}, "#/gpus"),
         ("/all-reduce", {"gpus": []}, "#/gpus"),
         ("/all-reduce", {"message": [1, None]}, "#/message/1"),
@@ -497,6 +502,24 @@ def test_lists_without_end_are_pointed_to(client: TestClient, path: str, body: b
     answer = client.post(API + path, content=deep, headers={"content-type": "application/json"})
     assert is_problem(answer, 422)
     assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/plan", {"gpus": 10**23}, ["Type a number of at most 1,000,000."]),
+        ("/plan", {"training_tokens": 1e30}, ["Type a number of at most 1e17."]),
+        ("/size", {"gpu": []}, ["Give at least 1 value."]),
+        ("/size", {"gpu": ["h100-sxm"] * 20}, ["Give at most 12 values."]),
+        ("/size", {"gpu": [5]}, ["Type text."]),
+        ("/sweep", {"grid": {}}, ["Give at least 1 field."]),
+        ("/sweep", {"grid": {"gpus": [8] * 100_001}}, ["Give at most 100,000 values."]),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(client: TestClient, path: str, body: Any, said: list[str]) -> None:
+    answer = client.post(API + path, json=body)
+    assert is_problem(answer, 422)
+    assert [one["detail"] for one in answer.json()["errors"]] == said
 
 
 MISSPELT = [f"training.step_timf{number}" for number in range(200)]
@@ -958,6 +981,17 @@ def test_the_document_says_where_it_is_served() -> None:
         for path in document["paths"].values():
             for operation in path.values():
                 assert set(operation["tags"]) <= named
+
+
+def test_the_files_that_the_document_names_are_there(client: TestClient) -> None:
+    named = re.findall(r"`(/export/[^`]+)`", client.get("/openapi.json").json()["info"]["description"])
+    assert named == ["/export/purchases.csv", "/export/plan.csv"]
+    texts = [client.get(path, params={"gpus": "0.064k", "model": "llama-3-8b"}).text for path in named]
+    lines = list(csv.DictReader(texts[0].splitlines()))
+    assert all(line["key"] and float(line["quantity"]) > 0 for line in lines)
+    network = sum(float(line["cost typical [USD]"]) for line in lines if line["bought_for"] == "Compute network")
+    assert network == pytest.approx(get(client, "/fabric", gpus=64)["fabric"]["cost"]["typical"])
+    assert "Everything to buy" in texts[1]
 
 
 def test_every_operation_is_described(client: TestClient) -> None:
