@@ -447,7 +447,7 @@ def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]
         f"This cluster cannot run {SPOKEN[forced] if forced else 'an all-reduce'}{spoken}: {missing}",
         ("algorithm", "protocol"),
         "Leave algorithm and protocol blank for the quickest." if wished else "Join the GPUs by links or a network.",
-        {"algorithm": "", "protocol": ""} if wished else {},
+        {"algorithm": None, "protocol": None} if wished else {},
     )
 
 

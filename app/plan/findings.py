@@ -62,7 +62,7 @@ def _calibrated(scenario: Scenario) -> Iterator[Finding]:
     else:
         text = f"Transfers are calibrated to your cluster: {spoken}."
         advice = "Clear the calibration to see what such parts usually deliver."
-        yield Finding("note", "calibrated", text, ("calibration",), advice, {"calibration": ""})
+        yield Finding("note", "calibrated", text, ("calibration",), advice, {"calibration": None})
 
 
 def _slower_network(cluster: Cluster, catalog: Catalog) -> Iterator[Finding]:

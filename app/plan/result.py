@@ -25,9 +25,10 @@ class Finding:
     message: str = result("", "Finding", "What was found, as a sentence.")
     fields: tuple[str, ...] = result("", "Fields", "The fields of the scenario that it is about.", default=())
     suggestion: str = result("", "What to change", "Advice, as a sentence.", default="")
-    changes: Mapping[str, str | int | float | bool] = result(
-        "", "Changes", "Fields with the values that follow the advice.", default_factory=dict, listed=False
-    )
+    changes: Mapping[str, str | int | float | bool | None] = result(
+        "", "Changes", "Fields with the values that follow the advice; null for the default.", default_factory=dict,
+        listed=False,
+    )  # fmt: skip
 
 
 @record

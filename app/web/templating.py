@@ -402,7 +402,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
 
     def link(to: str, **changes: object) -> str:
         """The address of a page about the same scenario, with some fields changed."""
-        changed_query = query_of(asked | changes) if scenario else urlencode(changes)
+        changed_query = query_of(asked | changes)
         return f"{root}{to}?{changed_query}" if changed_query else root + to
 
     return {

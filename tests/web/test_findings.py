@@ -3,8 +3,9 @@
 import ast
 import re
 from collections.abc import Iterator
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -80,6 +81,25 @@ def test_the_page_of_plans_side_by_side_says_the_findings_of_each_in_their_order
     for letter, plan in zip("AB", told, strict=True):
         for item, finding in zip(said[letter], plan["findings"], strict=True):
             assert item.startswith(f"{finding['severity'].capitalize()}. {words(finding['message'])}")
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"calibration": "1.4~0.05,0.97~0.01,1.1~0.12"}, "calibrated"),
+        ({"algorithm": "nvls", "gpu": "mi300x"}, "algorithm"),
+        ({"topology": "mesh", "gpus": 10_000, "tiers": 1}, "too-many-hosts"),
+        ({"electricity": 0.08}, "unusual-value"),
+    ],
+)
+def test_changes_are_followed_by_a_body_as_by_a_link(client: TestClient, asked: dict[str, Any], code: str) -> None:
+    told = client.post("/api/v1/plan", json=asked).raise_for_status().json()["findings"]
+    (finding,) = (one for one in told if one["code"] == code)
+    heeded = client.post("/api/v1/plan", json=asked | finding["changes"]).raise_for_status().json()["findings"]
+    assert code not in {one["code"] for one in heeded}
+    page = client.get("/", params=asked).raise_for_status().text
+    (address,) = re.findall(rf'<a href="([^"]*)">{re.escape(escape(finding["suggestion"]))}</a>', page)[:1]
+    assert finding["message"] not in unescape(client.get(unescape(address)).raise_for_status().text)
 
 
 NOTHING_TO_CHANGE = {"one-node", "nics-included"}
