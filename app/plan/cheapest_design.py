@@ -159,9 +159,9 @@ def _choose_all(keys: Sequence[_Asked], prices: PriceList) -> list[Chosen]:
 
 ALONE = 50
 """Fabrics that take as long to try as what is done for each pair of switches, or size of leaves, by itself."""
-MUCH, MUCH_TOGETHER = 250, 4_000
+MUCH, MUCH_TOGETHER = 500, 8_000
 """Fabrics of a search, and of several together, that take longer to try than finding those that may be cheapest."""
-MARGINS = ((1.08, False), (1.3, True))
+MARGINS = ((1.08, False), (1.15, True))
 """How many times the least that any may cost those may that are tried first, and then where that was too little; and
 whether as much is allowed to the cheapest that fit narrower tapers."""
 MOST_TOGETHER = 16_384
@@ -186,9 +186,13 @@ def _cheapest(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tupl
         kept = least.narrowed([number[search] for search in large], margin, narrower)
         for search, narrowed in zip(large, kept, strict=True):
             search.narrow(narrowed)
+            if search.tried == search.many:
+                search.narrow(None)
         found = dict(_tried(large, prices))
         yield from found.items()
         large = [search for search in large if search not in found]
+        if not large:
+            return
     for search in large:
         search.narrow(None)
     yield from _tried(large, prices)

@@ -60,6 +60,8 @@ def fabrics_of(kinds: Sequence[layouts.FabricRequest], leaves: Sequence[Leaves])
     request = together(kinds, [its.many for its in leaves])
     columns: list[Any] = [np.concatenate(column) for column in zip(*leaves, strict=True)]
     hosts, up, taper = (column[0].item() for column in columns) if len(columns[0]) == 1 else columns
+    if (columns[2] == columns[2][0]).all():
+        taper = columns[2][0].item()
     by_rail = request.is_rail_only | (request.layout == layouts.RAIL_OPTIMIZED)
     return request._replace(
         oversubscription=taper,

@@ -78,7 +78,7 @@ def link_prices(
 
     Kept: designs of other sizes need the same few.
     """
-    found = np.array([[_link_price(*each, level, length, prices) for length in lengths] for each in ends])
+    found = _priced(ends, level, lengths, prices)
     return np.where(np.isfinite(found), found, 0.0)
 
 
@@ -87,8 +87,15 @@ def longer_link_prices(
     ends: tuple[tuple[SwitchPair, Cages], ...], level: str, lengths: tuple[float, ...], prices: PriceList
 ) -> Floats:
     """The same where it may be longer than each of these; infinite where no part fits even so."""
-    found = np.array([[_link_price(*each, level, length, prices) for length in lengths] for each in ends])
-    return np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]
+    return np.minimum.accumulate(_priced(ends, level, lengths, prices)[:, ::-1], axis=1)[:, ::-1]
+
+
+@lru_cache(maxsize=1024)
+def _priced(
+    ends: tuple[tuple[SwitchPair, Cages], ...], level: str, lengths: tuple[float, ...], prices: PriceList
+) -> Floats:
+    """The same, infinite where no part fits."""
+    return np.array([[_link_price(*each, level, length, prices) for length in lengths] for each in ends])
 
 
 def _link_price(choice: SwitchPair, cages: Cages, level: str, length: float, prices: PriceList) -> float:

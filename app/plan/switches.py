@@ -129,11 +129,8 @@ def designed_together(asked: layouts.FabricRequest) -> layouts.Design:
 
 def together(requests: Sequence[layouts.FabricRequest], many: Sequence[int]) -> layouts.FabricRequest:
     """Several requests of numbers, each so many times, one after another; numbers where all are alike."""
-    same = [len(set(values)) == 1 for values in zip(*requests, strict=True)]
-    columns = np.repeat(np.array(requests, dtype=np.float64), many, axis=0).T
-    first: Sequence[Any] = requests[0]
     return layouts.FabricRequest(*(
-        value if alike else column for value, alike, column in zip(first, same, columns, strict=True)
+        values[0] if len(set(values)) == 1 else np.repeat(values, many) for values in zip(*requests, strict=True)
     ))  # fmt: skip
 
 
