@@ -116,8 +116,8 @@ def test_the_quickest_alone_are_the_first_of_all(model, job: Job, gpus: int):
 def test_how_many_are_looked_at_first_changes_no_answer(model, monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search(model, Job(4096.0, 512.0), A100, SOFT, CAL, LINKS, 256)
     every, evaluated = best(search), []
-    for promising, runs, sample in ((1, 1, 20), (2, 1, 10_000), (40, 5, 100), (10_000, 1, 10_000)):
-        for name, value in {"PROMISING": promising, "PROMISING_EACH": 1, "RUNS_EACH": runs, "SAMPLE": sample}.items():
+    for promising, runs in ((1, 1), (2, 1), (40, 5), (10_000, 1)):
+        for name, value in {"PROMISING": promising, "PROMISING_EACH": 1, "RUNS_EACH": runs}.items():
             monkeypatch.setattr(parallelism_search, name, value)
         for quickest in (1, 30):
             few = best(search, quickest=quickest)
@@ -139,11 +139,36 @@ def test_searches_together_find_what_each_finds_alone(model, quickest: int | Non
         together = parallelism_search.best_of(several, quickest=quickest)
         for search, one in zip(several, together, strict=True):
             alone = best(search, quickest=quickest)
-            assert one.feasible == alone.feasible
+            assert (one.enumerated, one.divisible) == (alone.enumerated, alone.divisible)
+            assert bool(alone.feasible) <= one.feasible <= alone.feasible
             np.testing.assert_array_equal(one.time, alone.time)
             np.testing.assert_array_equal(one.memory, alone.memory)
             assert one.best() == alone.best()
             assert one.smallest == alone.smallest
+
+
+@pytest.mark.parametrize(("gpus", "capacity"), [(256, 85e9), (96, 30e9), (8, 20e9), (7, 85e9)])
+@pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
+def test_how_many_splits_are_looked_at_first_changes_no_answer_to_many_batches(
+    model, gpus: int, capacity: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 1 and 35 divide badly or not at all; of little memory most or all do not fit; GPUs in a bad number have no batch
+    base = Search(model, Job(4096.0, 512.0), replace(A100, memory_capacity=capacity), SOFT, CAL, LINKS, gpus)
+    batches = [replace(base, job=Job(4096.0, batch)) for batch in (512.0, 1.0, 35.0, 60.0, 192.0, 192.0, 720.0, 1024.0)]
+    other = replace(batches[0], links=links(CATALOG, "a100-sxm", 512))
+    for splits in (0, 3, 60, 10_000):
+        monkeypatch.setattr(parallelism_search, "SPLITS", splits)
+        for quickest in (1, 30):
+            together = parallelism_search.best_of([*batches, other], quickest=quickest)
+            for search, one in zip([*batches, other], together, strict=True):
+                alone = best(search, quickest=quickest)
+                assert (one.enumerated, one.divisible) == (alone.enumerated, alone.divisible)
+                assert (one.feasible > 0) == (alone.feasible > 0)
+                np.testing.assert_array_equal(one.time, alone.time)
+                np.testing.assert_array_equal(one.memory, alone.memory)
+                assert one.best() == alone.best()
+                assert one.smallest == alone.smallest
+                assert one.smallest_memory == pytest.approx(alone.smallest_memory, rel=1e-15, nan_ok=True)
 
 
 def test_the_experts_of_a_lone_replica_may_have_several() -> None:

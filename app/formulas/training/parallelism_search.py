@@ -15,16 +15,16 @@ What is left out is infeasible or provably not faster:
 - recomputing a flash attention core alone repeats nothing that the kernel does not repeat anyway;
 - in large spaces, what needs twice the best step for its layers alone is slower than twice the best step;
 - where only the quickest are asked for, what its stages and bubble alone make slower than as many others, with the
-  least recomputation of all ways to shard it.
+  least recomputation of all ways to shard it; for several batches at once, with the quickest of its layers.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -74,8 +74,9 @@ PROMISING_EACH = 3
 """As many for each that is wanted."""
 RUNS_EACH = 2
 """Runs for each of these whose experts' degrees are bound one by one: those with the lowest bounds over all."""
-SAMPLE = 10_000
-"""Bounds by which so many of the lowest are told from the rest."""
+SPLITS, SPLITS_EACH = 400, 2
+"""Splits whose runs are looked at where only the quickest are wanted, those with the lowest bounds: at least, and as
+many more for each that is wanted."""
 ROUNDING = 1e-9
 """Share by which a bound may be above what it bounds, for being added up in another order."""
 
@@ -195,7 +196,8 @@ class SearchResult:
     Attributes:
         enumerated: whole configurations whose degrees multiply to the cluster [1].
         divisible: those whose layers, heads, batch and experts divide [1].
-        feasible: those that also fit in memory, of each that differ in recomputation only the least [1].
+        feasible: those that also fit in memory, of each that differ in recomputation only the least; where only the
+            quickest of several batches are wanted, at least one of these if there is one [1].
         evaluated: those timed; the other feasible ones are provably slower [1].
         parallelism: the timed ones, quickest first, as arrays.
         time: their step times; NaN where nobody asked, or everything is given and there is nothing to compare [s].
@@ -259,10 +261,9 @@ class Search:
     gpus: Counts
     fixed: FixedDegrees = FixedDegrees()
 
-    @property
-    def of_any_batch(self) -> Search:
-        """The same whatever the batch."""
-        return replace(self, job=replace(self.job, global_batch=0.0))
+    def with_batch(self, batch: Array) -> Search:
+        """The same with other sequences in a step, or with some in each row [1]."""
+        return replace(self, job=replace(self.job, global_batch=batch))
 
     @property
     def space(self) -> _Space:
@@ -295,10 +296,9 @@ class _Space(NamedTuple):
     context: Array
     fragmentation: Array
 
-    @property
-    def of_any_batch(self) -> _Space:
-        """The same whatever the batch."""
-        return self._replace(job=replace(self.job, global_batch=0.0))
+    def with_batch(self, batch: Array) -> _Space:
+        """The same with other sequences in a step, or with some in each row [1]."""
+        return self._replace(job=replace(self.job, global_batch=batch))
 
 
 def _laid_out(chunks: Sequence[int], pipeline: Array) -> tuple[Array, Array]:
@@ -431,13 +431,14 @@ class _Groups:
 
     Attributes:
         variants: ways to run each that are not told apart by these: sharding, recomputation, sequence parallelism [1].
+        enumerated: whole configurations of each micro-batch [1].
         stages: pipeline and virtual-pipeline degree of each stage [1].
         kind: of each stage, the place of its pipeline degree among these [1].
+        chunked: of each stage, 1 where it has several chunks, else 0 [1].
         degrees: pipeline, tensor, context and experts' degrees, each ascending [1].
         data: replicas of each group, with an axis for the experts' degree, rounded down [1].
-        whole: whether each multiplies to the cluster.
-        spread: whether its ranks divide into groups of experts, and as `shares` and `heads_exchange` say, by experts'
-            degree.
+        experts: experts' degrees that each can have, its ranks dividing into such groups, and as `shares` and
+            `heads_exchange` say; none where it does not multiply to the cluster [1].
         open: whether each state divides, with axes for sharding and these degrees.
         columns: sharding and degrees of each state, in this order [1].
         spare: whether sharded gradients are for what does not fit with the optimizer state alone sharded.
@@ -447,12 +448,13 @@ class _Groups:
     """
 
     variants: int
+    enumerated: int
     stages: Whole
     kind: Whole
+    chunked: Whole
     degrees: Sequence[Whole]
     data: Whole
-    whole: Flags
-    spread: Flags
+    experts: Numbers
     open: Flags
     columns: Mapping[str, Numbers]
     spare: bool
@@ -463,7 +465,7 @@ class _Groups:
 
 def _groups(space: _Space) -> _Groups:
     """Kept: all batches of a job on a cluster share them."""
-    return _known_groups.of(space.of_any_batch, _make_groups)
+    return _known_groups.of(space.with_batch(0.0), _make_groups)
 
 
 def _make_groups(space: _Space) -> _Groups:
@@ -491,14 +493,16 @@ def _make_groups(space: _Space) -> _Groups:
     layer = fixed.spread(gpus, {"tensor": tensor, "sequence_parallel": np.asarray(fixed.splits(tensor))}, levels)
     left, left_whole = training_memory.kept_bytes(shape, job, layer, software)
     table = len(levels), len(t)
+    variants = len(shardings) * len(levels) * len(lists["sequence_parallel"])
     return _Groups(
-        variants=len(shardings) * len(levels) * len(lists["sequence_parallel"]),
+        variants=variants,
+        enumerated=int(whole[kind].sum()) * len(e) * variants,
         stages=stages,
         kind=kind,
+        chunked=np.where(stages[:, 1] > 1, 1, 0),
         degrees=(p, t, c, e),
         data=data,
-        whole=whole,
-        spread=spread,
+        experts=np.count_nonzero(spread & whole, axis=-1).astype(np.float64),
         open=open_,
         columns={name: _table(axis, kept) for name, axis in kept.items()},
         spare=fixed.sharding is None and GRADIENTS in lists["sharding"],
@@ -511,37 +515,101 @@ def _make_groups(space: _Space) -> _Groups:
 
 
 @dataclass(frozen=True)
-class _Grid:
-    """Candidates, recomputation apart, as places of one table with axes for sharding, experts' degree and run.
+class _Splits:
+    """What divides of some batches of a job: a split is a pipeline degree and a share, and each of its chunks a run.
 
-    A run is a stage (pipeline and virtual-pipeline degree) and a cell (tensor and context degree and micro-batch) that
-    divide. A cell and an experts' degree are a layer: all that its time depends on besides recomputation.
-    The memory of a candidate is that of its states, which neither the micro-batch nor the virtual pipeline changes, and
-    that of its activations, which neither the experts' degree nor the sharding changes.
+    A cell is a tensor and a context degree and a micro-batch, a share is a cell of a batch. A cell and an experts'
+    degree are a layer: all that its time depends on besides recomputation.
 
     Attributes:
         groups: what divides into the GPUs.
-        enumerated, divisible: as in `SearchResult` [1].
-        runs: columns of each run [1].
-        group: of each run, the place of its pipeline, tensor and context degree among all of these [1].
-        cell: of each run, the place of its cell among all of these [1].
+        batches: sequences of a step [1].
+        enumerated, divisible: of each batch, as in `SearchResult` [1].
+        divides: whether each split divides, and into rounds of an interleaved schedule.
+        owner, size: of each micro-batch of each batch, the places of its batch and among all micro-batches [1].
         cells: columns of each cell [1].
         axes: degrees and micro-batches of the cells, and degrees of experts [1].
     """
 
     groups: _Groups
-    enumerated: int
-    divisible: int
+    batches: Numbers
+    enumerated: Whole
+    divisible: Whole
+    divides: Flags
+    owner: Whole
+    size: Whole
+    cells: Mapping[str, Numbers]
+    axes: Sequence[Numbers]
+
+    def job(self, job: Job, batch: Whole) -> Job:
+        """What steps of some of the batches compute; a number where there is one batch."""
+        return replace(job, global_batch=self.batches[batch if len(self.batches) > 1 else 0])
+
+    @cached_property
+    def batch(self) -> Whole:
+        """The place of each share's batch [1]."""
+        return np.tile(self.owner, self.divides.shape[2] // max(len(self.owner), 1))
+
+    @cached_property
+    def cell(self) -> Whole:
+        """The place of each share's cell [1]."""
+        degrees = np.arange(self.divides.shape[2] // max(len(self.owner), 1))
+        return (degrees[:, None] * len(self.axes[2]) + self.size).ravel()
+
+    def room(self, limit: float) -> Flags:
+        """Whether weights, gradients and optimizer state of each leave room, in some sharding, below a limit [B]."""
+        roomy = (self.groups.open & (self.groups.states <= limit)).any(axis=(0, -1))
+        return np.repeat(roomy, len(self.owner), axis=-1).reshape(self.divides[0].shape)
+
+    def grid(self, worth: Flags | None = None) -> _Grid:
+        """The runs of those that are worth it; ``None`` means all."""
+        groups, stages = self.groups, self.groups.stages
+        divides = (self.divides if worth is None else self.divides & worth)[groups.chunked, groups.kind]
+        stage, share = _divided(np.flatnonzero(divides), divides.shape[1])
+        cell, batch = share, np.zeros(len(share), np.int64)
+        if len(self.batches) > 1:
+            cell, batch = self.cell[share], self.batch[share]
+        micro_batches = max(len(self.owner), 1)
+        of_stages = dict(zip(("pipeline", "virtual_pipeline"), stages.T.astype(np.float64), strict=True))
+        return _Grid(
+            splits=self,
+            runs=_rows(of_stages, stage) | _rows(self.cells, cell),
+            group=groups.kind[stage] * (divides.shape[1] // micro_batches) + share // micro_batches,
+            cell=cell,
+            batch=batch,
+        )
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Candidates, recomputation apart, as places of one table with axes for sharding, experts' degree and run.
+
+    A run is a stage (pipeline and virtual-pipeline degree) and a cell that divide.
+    The memory of a candidate is that of its states, which neither the micro-batch nor the virtual pipeline changes, and
+    that of its activations, which neither the experts' degree nor the sharding changes.
+
+    Attributes:
+        splits: what the runs are some of.
+        runs: columns of each run [1].
+        group: of each run, the place of its pipeline, tensor and context degree among all of these [1].
+        cell, batch: of each run, the place of its cell and of its batch among all of these [1].
+    """
+
+    splits: _Splits
     runs: Mapping[str, Numbers]
     group: Whole
     cell: Whole
-    cells: Mapping[str, Numbers]
-    axes: Sequence[Numbers]
+    batch: Whole
+
+    @property
+    def groups(self) -> _Groups:
+        """What divides into the GPUs."""
+        return self.splits.groups
 
     @property
     def experts(self) -> Numbers:
         """Degrees of experts [1]."""
-        return self.axes[-1]
+        return self.splits.axes[-1]
 
     def by_run(self, states: NDArray[Any]) -> NDArray[Any]:
         """Values of each state, with an axis for the runs in place of those of their degrees."""
@@ -556,6 +624,38 @@ class _Grid:
         groups = self.groups.open[0].size // len(self.experts)
         state = (sharding * groups + self.group[run]) * len(self.experts) + expert
         return _Candidates(run, expert, state)
+
+    def batch_of(self, places: Whole) -> Whole:
+        """Of some places of the table, or of its runs, those of their batches [1]."""
+        return self.batch[places % max(len(self.group), 1)]
+
+    def of_each_batch(self, places: Whole) -> list[Any]:
+        """Which of some places of the table, or of its runs, are each batch's."""
+        many = len(self.splits.batches)
+        if many == 1:
+            return [slice(None)]
+        batch = self.batch_of(places)
+        ends = np.cumsum(np.bincount(batch, minlength=many))
+        return np.split(np.argsort(batch, kind="stable"), ends[:-1])
+
+    def of_each(self, places: Whole, values: Numbers, number: Callable[[Numbers], float]) -> Numbers:
+        """A number of the values of each batch's, whose last axis are some places."""
+        return np.array([number(values[..., some]) for some in self.of_each_batch(places)])
+
+    def counted(self, places: Flags) -> Whole:
+        """How many places of the table are each batch's [1]."""
+        many = len(self.splits.batches)
+        if many == 1:
+            return np.array([np.count_nonzero(places)])
+        return np.bincount(self.batch, np.count_nonzero(places, axis=(0, 1)), many).astype(np.int64)
+
+    def of_runs(self, numbers: Numbers, runs: Whole | slice = slice(None)) -> Numbers:
+        """Numbers of the batches as those of some runs; one where there is one batch."""
+        return numbers[self.batch[runs]] if len(numbers) > 1 else numbers
+
+    def job(self, job: Job, runs: Whole | slice = slice(None)) -> Job:
+        """What a step of some runs computes."""
+        return self.splits.job(job, self.batch[runs])
 
     def turns(self, places: Whole) -> list[NDArray[Any]]:
         """What decides which of equal candidates comes first, the last of these most."""
@@ -605,30 +705,33 @@ def _table(values: Array, axes: Mapping[str, Numbers]) -> Numbers:
     return table.ravel()
 
 
-def _grid(space: _Space) -> _Grid:
-    groups, fixed, batch = _groups(space), space.fixed, int(space.job.global_batch)
+def _splits(space: _Space, batches: Sequence[int]) -> _Splits:
+    groups, fixed = _groups(space), space.fixed
     p, t, c, e = groups.degrees
-    b = np.array(_choices(fixed.micro_batch, divisors(batch)), np.int64)
-    even, rounds = _rounds(batch, groups.data, p[:, None, None, None], b)
-    runnable = groups.whole & groups.spread.any(axis=-1, keepdims=True)
-    by_chunks = np.stack([even & runnable, rounds & runnable])
-    divides = by_chunks[np.where(groups.stages[:, 1] > 1, 1, 0), groups.kind]
-    stage, cell = _divided(np.flatnonzero(divides), divides[:1].size)
-    group = groups.kind[stage] * (len(t) * len(c)) + cell // max(len(b), 1)
-
+    tried = [_choices(fixed.micro_batch, divisors(batch)) for batch in batches]
+    owner = np.repeat(np.arange(len(batches)), [*map(len, tried)])
+    micro_batch = np.array([*chain.from_iterable(tried)], np.int64)
+    sequences = np.array(batches, np.float64)
+    even, rounds = _rounds(sequences[owner], groups.data, p[:, None, None, None], micro_batch)
+    runnable = groups.experts[..., None] > 0
+    divides = np.stack([even & runnable, rounds & runnable])
+    degrees = len(t) * len(c)
+    by_degrees = divides.reshape(2, len(p), degrees, len(micro_batch))
+    divisible = groups.experts.reshape(len(p), 1, degrees) @ by_degrees
+    divisible = divisible[groups.chunked, groups.kind].sum(axis=(0, 1))
+    b = np.array(sorted({*chain.from_iterable(tried)}), np.int64)
     axes = [axis.astype(np.float64) for axis in (t, c, b, e)]
     cells = dict(zip(("tensor", "context", "micro_batch"), np.ix_(*axes[:-1]), strict=True))
     cells["sequence_parallel"] = np.asarray(fixed.splits(cells["tensor"]))
-    of_cells = {name: _table(axis, cells) for name, axis in cells.items()}
-    of_stages = dict(zip(("pipeline", "virtual_pipeline"), groups.stages.T.astype(np.float64), strict=True))
-    return _Grid(
+    return _Splits(
         groups=groups,
-        enumerated=int(groups.whole[groups.kind].sum()) * len(e) * len(b) * groups.variants,
-        divisible=int(np.count_nonzero(groups.spread, axis=-1).ravel()[group].sum()) * groups.variants,
-        runs=_rows(of_stages, stage) | _rows(of_cells, cell),
-        group=group,
-        cell=cell,
-        cells=of_cells,
+        batches=sequences,
+        enumerated=groups.enumerated * np.bincount(owner, minlength=len(batches)),
+        divisible=groups.variants * np.bincount(owner, divisible, len(batches)).astype(np.int64),
+        divides=divides.reshape(2, len(p), degrees * len(micro_batch)),
+        owner=owner,
+        size=np.searchsorted(b, micro_batch),
+        cells={name: _table(axis, cells) for name, axis in cells.items()},
         axes=axes,
     )
 
@@ -650,24 +753,31 @@ def best_of(
 ) -> list[SearchResult]:
     """The same of several searches of one model, stack and calibration with `alike` links, timed in one call.
 
-    What fits does not depend on the links: it is looked for once for all searches that differ in nothing else.
+    What fits does not depend on the links: it is looked for once for all searches that differ in nothing else. The
+    quickest of searches that differ in nothing but their batches are looked for in one table.
     """
     if any(search.fixed.single for search in searches):
         return [_single(search, budget * _capacity(search)) for search in searches]
-    by_job: dict[tuple[Job, GpuRates, int], tuple[_Grid, _Fitting]] = {}
-    fitted: list[tuple[_Grid, _Fitting]] = []
+    members = _but_for_batches(searches) if timed and quickest is not None else []
+    if quickest is not None and 0 < len(members) < len(searches):
+        results = _quickest_of(_families(searches, members, budget), quickest)
+        return [results[place] for place in range(len(searches))]
+    known: dict[tuple[Job, GpuRates, int], _Fitting] = {}
     for search in searches:
         key = search.job, search.gpu, search.gpus
-        if key not in by_job:
-            by_job[key] = _fitting(search, budget * _capacity(search))
-        fitted.append(by_job[key])
-    if timed and any(fitting.feasible for _, fitting in fitted):
-        times = _times(_Field(searches, fitted), quickest)
+        if key not in known:
+            known[key] = _frugal(search, _fitting(search, budget * _capacity(search)))
+    fitted = [known[search.job, search.gpu, search.gpus] for search in searches]
+    timed &= any(fitting.feasible.any() for fitting in fitted)
+    if not timed:
+        times = [fitting.untimed for fitting in fitted]
+    elif quickest is None:
+        times = _all_worth(_Field.of(searches, fitted))
     else:
-        times = [_Timed(places, np.full(len(places), np.nan), 0) for places in (each.every() for _, each in fitted)]
+        times = [timing for (timing,) in _quickest(_Field.of(searches, fitted), quickest)]
     return [
-        _result(search, each, timing, quickest)
-        for search, each, timing in zip(searches, fitted, times, strict=True)
+        _result(search, fitting, time, quickest)
+        for search, fitting, time in zip(searches, fitted, times, strict=True)
     ]  # fmt: skip
 
 
@@ -689,17 +799,16 @@ class _Timed(NamedTuple):
     evaluated: int
 
 
-def _result(search: Search, fitted: tuple[_Grid, _Fitting], timed: _Timed, quickest: int | None) -> SearchResult:
-    """The quickest of the places that are worth it, with their times."""
-    grid, fitting = fitted
-    places, time = timed.places, timed.time
+def _result(search: Search, fitting: _Fitting, timed: _Timed, quickest: int | None, batch: int = 0) -> SearchResult:
+    """The quickest of the places that are worth it, with their times, of the batch at some place."""
+    grid, places, time = fitting.grid, timed.places, timed.time
     order = _ordered(fitting, places, time)[:quickest]
     places, time = places[order], time[order]
     some = grid.at(places)
     return SearchResult(
-        enumerated=grid.enumerated,
-        divisible=grid.divisible,
-        feasible=fitting.feasible,
+        enumerated=int(grid.splits.enumerated[batch]),
+        divisible=int(grid.splits.divisible[batch]),
+        feasible=int(fitting.feasible[batch]),
         evaluated=timed.evaluated,
         parallelism=search.parallelism(grid.columns(some), fitting.recompute(places)),
         time=time,
@@ -842,7 +951,7 @@ class _Fitting:
         level: of each, by sharding, experts' degree and run, its place among the levels of recomputation; one more
             where none fits [1].
         activity: memory of the activations of each run, by that place [B].
-        feasible: how many fit [1].
+        feasible: how many fit, of each batch [1].
         smallest_memory: as in `SearchResult` [B].
         smallest: as in `SearchResult`.
     """
@@ -850,13 +959,19 @@ class _Fitting:
     grid: _Grid
     level: NDArray[np.int8]
     activity: Numbers
-    feasible: int
+    feasible: Whole
     smallest_memory: float = np.nan
     smallest: Parallelism | None = None
 
     def every(self) -> Whole:
         """Places of all that fit."""
         return np.flatnonzero(self.level < len(self.activity))
+
+    @property
+    def untimed(self) -> _Timed:
+        """All that fit, without their times."""
+        places = self.every()
+        return _Timed(places, np.full(len(places), np.nan), 0)
 
     def sharded(self, some: Whole) -> Whole:
         """Places of all shardings with which some experts' degrees and runs fit."""
@@ -889,9 +1004,15 @@ class _Fitting:
         return active + self.grid.groups.states.ravel()[some.state]
 
 
-def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
-    """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet."""
-    grid, activity = _enumerated(search.space)
+def _fitting(search: Search, limit: float, grid: _Grid | None = None) -> _Fitting:
+    """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet.
+
+    Args:
+        search: what is searched.
+        limit: memory that may be filled [B].
+        grid: the runs that are looked at; ``None`` means all.
+    """
+    grid, activity = _enumerated(search.space) if grid is None else (grid, _activity(search.space, grid))
     room = grid.by_run(np.where(grid.groups.open, limit - grid.groups.states, -1.0))
     crowded = np.ones(room.shape, bool)
     level = np.zeros(room.shape, np.int8)
@@ -900,10 +1021,7 @@ def _fitting(search: Search, limit: float) -> tuple[_Grid, _Fitting]:
         level += crowded
     if grid.groups.spare:
         _drop_superfluous(grid, level, len(activity))
-    fitting = _Fitting(grid, level, activity, int(np.count_nonzero(level < len(activity))))
-    if fitting.feasible or not grid.divisible:
-        return grid, fitting
-    return grid, replace(fitting, **_frugal(search, grid, activity))
+    return _Fitting(grid, level, activity, grid.counted(level < len(activity)))
 
 
 def _drop_superfluous(grid: _Grid, level: NDArray[np.int8], none: int) -> None:
@@ -913,15 +1031,18 @@ def _drop_superfluous(grid: _Grid, level: NDArray[np.int8], none: int) -> None:
     level[(sharding == GRADIENTS) & (optimizer <= level)] = none
 
 
-def _frugal(search: Search, grid: _Grid, activity: Numbers) -> dict[str, Any]:
-    """The candidate that needs least, and its memory, where nothing fits: see `SearchResult`."""
+def _frugal(search: Search, fitting: _Fitting) -> _Fitting:
+    """The same with the candidate that needs least, and its memory, where nothing fits: see `SearchResult`."""
+    grid, activity = fitting.grid, fitting.activity
+    if fitting.feasible.any() or not len(grid.group):
+        return fitting
     held = grid.by_run(np.where(grid.groups.open, grid.groups.states, np.inf))
     sizes = (activity[:, None, None] + held).reshape(len(activity), -1)
     level, places = np.nonzero(sizes == sizes.min())
     first = np.lexsort((*grid.turns(places), level))[:1]
     columns = grid.columns(grid.at(places[first]))
     smallest = row(search.parallelism(columns, np.array(grid.groups.recompute)[level[first]]), 0)
-    return {"smallest_memory": float(sizes.min()), "smallest": smallest}
+    return replace(fitting, smallest_memory=float(sizes.min()), smallest=smallest)
 
 
 _Enumerated = tuple[_Grid, Numbers]
@@ -969,13 +1090,14 @@ class _Kept(Generic[Made]):
 def _bytes_of(made: _Enumerated) -> int:
     """What an enumeration takes, but for what it shares with those of other batches [B]."""
     grid, activity = made
-    columns = (*grid.runs.values(), *grid.cells.values(), grid.group, grid.cell)
+    splits = grid.splits
+    columns = (*grid.runs.values(), *splits.cells.values(), splits.divides, grid.group, grid.cell, grid.batch)
     return sum(table.nbytes for table in (*columns, activity))
 
 
 def _bytes_of_groups(groups: _Groups) -> int:
     """What degrees take [B]."""
-    tables = (groups.data, groups.whole, groups.spread, groups.open, groups.states)
+    tables = (groups.data, groups.experts, groups.open, groups.states)
     return sum(table.nbytes for table in (*tables, *groups.columns.values(), *groups.kept_bytes))
 
 
@@ -994,13 +1116,19 @@ def _enumerated(space: _Space) -> _Enumerated:
 
 
 def _enumerate(space: _Space) -> _Enumerated:
-    grid = _grid(space)
-    _, contexts, micro_batches, _ = map(len, grid.axes)
+    grid = _splits(space, [int(space.job.global_batch)]).grid()
+    return grid, _activity(space, grid)
+
+
+def _activity(space: _Space, grid: _Grid) -> Numbers:
+    """Memory of the activations, by recomputation and run [B]."""
+    _, contexts, micro_batches, _ = map(len, grid.splits.axes)
     levels, tensor = np.array(grid.groups.recompute)[:, None], grid.cell // max(contexts * micro_batches, 1)
     left, left_whole = (np.take(table, tensor, axis=1) for table in grid.groups.kept_bytes)
     runs, memory = space.fixed.spread(space.gpus, grid.runs, levels), (space.context, space.fragmentation)
-    sizes = training_memory.activity(space.shape, space.job, runs, space.software, *memory, (left, left_whole))
-    return grid, np.broadcast_to(sum(sizes), (len(levels), len(grid.group)))
+    job = grid.job(space.job)
+    sizes = training_memory.activity(space.shape, job, runs, space.software, *memory, (left, left_whole))
+    return np.broadcast_to(sum(sizes), (len(levels), len(grid.group)))
 
 
 class _Once:
@@ -1041,55 +1169,61 @@ class _Field:
     Attributes:
         searches: what is searched, alike but for numbers [1].
         merged: the searches as one, whose numbers are columns where they differ.
-        fitted: the grid of each, and what fits [1].
+        fitted: what fits of each.
         layers: those of all searches, timed.
         states: what is exchanged beyond a layer, as `_Between` has it.
     """
 
-    def __init__(self, searches: Sequence[Search], fitted: Sequence[tuple[_Grid, _Fitting]]) -> None:
-        self.searches, self.fitted, self.merged = searches, fitted, _as_one(searches)
-        self.layers = _Layers.of(searches, self.merged, fitted)
-        groups = [grid.groups for grid, _ in fitted]
+    def __init__(self, searches: Sequence[Search], fitted: Sequence[_Fitting], layers: _Layers) -> None:
+        self.searches, self.fitted, self.merged, self.layers = searches, fitted, _as_one(searches), layers
+        groups = [fitting.grid.groups for fitting in fitted]
         sizes = [each.open.size for each in groups]
         self.states = _Once(sizes, lambda missing: _between(self.merged, groups, missing))
-        if len(searches) == 1:
-            self.states.hold(_every_between(searches[0].of_any_batch))
+        if len(searches) == 1 and len(fitted[0].grid.splits.batches) == 1:
+            self.states.hold(_every_between(searches[0].with_batch(0.0)))
+
+    @classmethod
+    def of(cls, searches: Sequence[Search], fitted: Sequence[_Fitting]) -> _Field:
+        """With the layers of all that fits."""
+        splits, cells = [fitting.grid.splits for fitting in fitted], [fitting.cells for fitting in fitted]
+        return cls(searches, fitted, _Layers.of(searches, splits, cells))
 
     def least(self, owner: int, places: Whole) -> Numbers:
         """What some candidates of a search take at least, by their layers alone [s]."""
-        (grid, fitting), search = self.fitted[owner], self.searches[owner]
+        fitting, search = self.fitted[owner], self.searches[owner]
+        grid = fitting.grid
         rounds = np.asarray(step.least_time(1.0, search.shape, search.job, search.parallelism(grid.runs)))
         some = grid.at(places)
         return rounds[some.run] * self.layers.times[self.layers.of_some(owner, grid, some, fitting.levels(places))]
 
     def floors(self, owner: int) -> Numbers:
         """What runs take at least, whatever their experts' degree and sharding, where `undisturbed` [s]."""
-        grid, fitting = self.fitted[owner]
+        fitting = self.fitted[owner]
         least = fitting.least.min(axis=0).astype(np.int64)
-        quickest = self.layers.times.reshape(-1, self.layers.axes["expert"].size).min(axis=1)
+        none = least == len(fitting.activity)
         run = np.arange(len(least))
-        layers = self.layers.of_cells(owner, grid, run, np.minimum(least, len(fitting.activity) - 1))
-        return self._undisturbed(owner, run, quickest[layers], least == len(fitting.activity))
+        quickest = self.layers.times.reshape(-1, self.layers.axes["expert"].size).min(axis=1)
+        layers = self.layers.of_cells(owner, fitting.grid, run, np.where(none, 0, least))
+        return self._undisturbed(owner, run, quickest[layers], none)
 
     def undisturbed(self, owner: int, runs: Whole) -> Numbers:
         """What candidates of some runs take at least, whatever shards them, where nothing is exchanged beyond a layer.
 
         By experts' degree and run, with the least recomputation that lets one fit; endless where none does [s].
         """
-        grid, fitting = self.fitted[owner]
+        fitting = self.fitted[owner]
         least = fitting.least[:, runs].astype(np.int64)
-        expert = np.arange(len(least))[:, None]
-        layers = self.layers.of_some(
-            owner, grid, _Candidates(runs, expert, runs), np.minimum(least, len(fitting.activity) - 1)
-        )
-        return self._undisturbed(owner, runs, self.layers.times[layers], least == len(fitting.activity))
+        none = least == len(fitting.activity)
+        some = _Candidates(runs, np.arange(len(least))[:, None], runs)
+        layers = self.layers.of_some(owner, fitting.grid, some, np.where(none, 0, least))
+        return self._undisturbed(owner, runs, self.layers.times[layers], none)
 
     def _undisturbed(self, owner: int, runs: Whole, layers: Numbers, none: Flags) -> Numbers:
         """The same at a time of their layers; endless where none fits [s]."""
-        grid, search = self.fitted[owner][0], self.searches[owner]
+        grid, search = self.fitted[owner].grid, self.searches[owner]
         heads = self.layers.heads[self.layers.cells[owner][grid.cell[runs]]]
-        parallelism = search.parallelism(_rows(grid.runs, runs))
-        time = step.undisturbed_time(layers, heads, search.shape, search.job, parallelism, search.calibration)
+        parallelism, job = search.parallelism(_rows(grid.runs, runs)), grid.job(search.job, runs)
+        time = step.undisturbed_time(layers, heads, search.shape, job, parallelism, search.calibration)
         bounds = np.asarray(time)
         bounds[none] = np.inf
         return bounds
@@ -1098,10 +1232,10 @@ class _Field:
         """The step times of some candidates of each search [s]."""
         if not any(map(len, chosen)):
             return [np.empty(0) for _ in chosen]
-        some = [grid.at(places) for (grid, _), places in zip(self.fitted, chosen, strict=True)]
+        some = [fitting.grid.at(places) for fitting, places in zip(self.fitted, chosen, strict=True)]
         self.states.ask([each.state for each in some])
         between = _Between(*self.states.columns)
-        if len(chosen) > 1:
+        if len(chosen) > 1 or len(self.fitted[0].grid.splits.batches) > 1:
             return self._clock_all(between, chosen)
         return [self._clock_alone(between, chosen[0])]
 
@@ -1109,18 +1243,23 @@ class _Field:
         """The same of several searches."""
         columns = _all_of([self._columns(owner, places) for owner, places in enumerate(chosen)])
         columns["owner"] = np.repeat(np.arange(len(chosen)), [len(places) for places in chosen])
+        grids = [fitting.grid for fitting in self.fitted]
+        columns["sequences"] = np.concatenate([
+            grid.splits.batches[grid.batch_of(places)] for grid, places in zip(grids, chosen, strict=True)
+        ])  # fmt: skip
         times = np.empty(len(columns["owner"]))
         for start in range(0, len(times), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             block = {name: column[rows] for name, column in columns.items()}
-            times[rows] = self._step_times(_of_owners(self.merged, block.pop("owner")), between, block)
+            search = _of_owners(self.merged, block.pop("owner")).with_batch(block.pop("sequences"))
+            times[rows] = self._step_times(search, between, block)
         return _split(times, chosen)
 
     def _clock_alone(self, between: _Between, places: Whole) -> Numbers:
         """The same of the only search; many candidates by what they share, which is then a number."""
         if len(places) <= ROWS_AT_ONCE:
             return np.asarray(self._step_times(self.merged, between, self._columns(0, places)))
-        grid, between = self.fitted[0][0], between.sending(self.merged, self.layers.axes)
+        grid, between = self.fitted[0].grid, between.sending(self.merged, self.layers.axes)
         times, sharing = np.empty(len(places)), grid.groups.columns["sharding"][grid.at(places).state]
         for kind in SHARDINGS:
             of_kind = np.flatnonzero(sharing == kind)
@@ -1146,8 +1285,8 @@ class _Field:
 
     def _columns(self, owner: int, places: Whole) -> dict[str, NDArray[Any]]:
         """Some candidates of a search, setting by setting."""
-        grid, fitting = self.fitted[owner]
-        some = grid.at(places)
+        fitting = self.fitted[owner]
+        grid, some = fitting.grid, fitting.grid.at(places)
         return grid.columns(some) | {
             "recompute": fitting.recompute(places),
             "layer": self.layers.of_some(owner, grid, some, fitting.levels(places)),
@@ -1178,24 +1317,23 @@ class _Layers:
     alternating: bool
 
     @classmethod
-    def of(cls, searches: Sequence[Search], merged: Search, fitted: Sequence[tuple[_Grid, _Fitting]]) -> _Layers:
-        """Those of all candidates that fit."""
-        alike = _layers_alike(searches)
-        columns, owners, cells = _cells_of(fitted, alike)
-        experts = np.unique(np.concatenate([grid.experts for grid, _ in fitted]))
-        search = searches[0] if alike else _of_owners(merged, owners[:, None])
+    def of(cls, searches: Sequence[Search], splits: Sequence[_Splits], used: Sequence[Whole]) -> _Layers:
+        """Those of some cells of each search."""
+        columns, owners, cells = _cells_of(splits, used)
+        experts = np.unique(np.concatenate([each.axes[-1] for each in splits]))
+        search = _of_owners(_as_one(searches), owners[:, None])
         axes = {name: column[:, None] for name, column in columns.items()}
         axes["expert"] = experts[None]
         shape, software, cal, once = search.shape, search.software, search.calibration, search.parallelism(axes)
-        if len(fitted) == 1:
-            sent = _exchanged(search, *fitted[0])
+        if len(splits) == 1 and len(splits[0].batches) == 1:
+            sent = _exchanged(search, splits[0], used[0])
         else:
             sent = exchanges.layer_exchanges(shape, search.job, once, software, search.links)
         head = step.head_time(shape, search.job, search.gpu, once, cal)
 
         alternating = any_(software.staged_expert > 0)
         chunks = np.array([1.0, 2.0] if alternating else [1.0])[:, None, None]
-        levels = np.array(fitted[0][0].groups.recompute)[:, None, None, None]
+        levels = np.array(splits[0].groups.recompute)[:, None, None, None]
         run = search.parallelism(axes | {"virtual_pipeline": chunks}, levels)
         layer = step.layer(shape, search.job, search.gpu, run, software, cal, sent).total
         return cls(
@@ -1203,7 +1341,7 @@ class _Layers:
             times=np.broadcast_to(layer, (len(levels), len(chunks), len(owners), len(experts))).ravel(),
             heads=np.broadcast_to(head, (len(owners), 1)).ravel(),
             cells=cells,
-            experts=[np.searchsorted(experts, grid.experts) for grid, _ in fitted],
+            experts=[np.searchsorted(experts, each.axes[-1]) for each in splits],
             alternating=alternating,
         )
 
@@ -1217,15 +1355,37 @@ class _Layers:
         variant = 2 * level + (grid.runs["virtual_pipeline"] > 1)[runs] if self.alternating else level
         return variant * len(self.heads) + self.cells[owner][grid.cell[runs]]
 
+    def at(self, owners: Sequence[int]) -> _Layers:
+        """Those of some of the searches."""
+        cells, experts = [self.cells[owner] for owner in owners], [self.experts[owner] for owner in owners]
+        return replace(self, cells=cells, experts=experts)
 
-def _exchanged(search: Search, grid: _Grid, fitting: _Fitting) -> LayerExchanges:
+    @cached_property
+    def quickest(self) -> Numbers:
+        """The least that a layer of each cell takes, whatever is recomputed and spreads the experts [s]."""
+        least: Numbers = self.times.reshape(-1, len(self.heads), self.axes["expert"].size).min(axis=(0, 2))
+        return least
+
+    def floors(self, owner: int, family: _Family) -> Numbers:
+        """What each split of a search takes at least, with the most chunks; endless where it does not divide [s]."""
+        search, splits = family.search, family.splits
+        cells, stages = self.cells[owner][splits.cell], splits.groups.stages[::-1].astype(np.float64)
+        pipeline, last = np.unique(stages[:, 0], return_index=True)
+        degrees: dict[str, Numbers] = {"pipeline": pipeline[:, None], "virtual_pipeline": stages[last, 1][:, None]}
+        parallelism = search.parallelism(degrees | _rows(splits.cells, splits.cell))
+        times, job = (self.quickest[cells], self.heads[cells]), splits.job(search.job, splits.batch)
+        time = step.undisturbed_time(*times, search.shape, job, parallelism, search.calibration)
+        return np.where(family.likely, time, np.inf)
+
+
+def _exchanged(search: Search, splits: _Splits, used: Whole) -> LayerExchanges:
     """What the layers of a lone search exchange, worked out for all its degrees: many jobs have the same groups."""
-    axes = dict(zip(("tensor", "context", "micro_batch", "expert"), np.ix_(*grid.axes), strict=True))
+    axes = dict(zip(("tensor", "context", "micro_batch", "expert"), np.ix_(*splits.axes), strict=True))
     axes["sequence_parallel"] = np.asarray(search.fixed.splits(axes["tensor"]))
     degrees = search.parallelism(axes)
     sent = exchanges.layer_exchanges(search.shape, search.job, degrees, search.software, search.links, KNOWN)
-    table = tuple(map(len, grid.axes))
-    places = np.unravel_index(fitting.cells, table[:-1])
+    table = tuple(map(len, splits.axes))
+    places = np.unravel_index(used, table[:-1])
 
     def of_cells(values: Array) -> Array:
         return np.broadcast_to(values, table)[places] if isinstance(values, np.ndarray) else values
@@ -1235,44 +1395,21 @@ def _exchanged(search: Search, grid: _Grid, fitting: _Fitting) -> LayerExchanges
     ))  # fmt: skip
 
 
-def _cells_of(
-    fitted: Sequence[tuple[_Grid, _Fitting]], alike: bool
-) -> tuple[dict[str, Numbers], Whole, Sequence[Whole]]:
-    """Columns of the cells with which anything fits, to which search each belongs, and where those of each grid are.
-
-    Where the layers of all searches are alike, equal cells are one.
-    """
-    used = [fitting.cells for _, fitting in fitted]
-    owners = np.repeat(np.arange(len(used)), [len(cells) for cells in used])
-    columns = _all_of([_rows(grid.cells, cells) for (grid, _), cells in zip(fitted, used, strict=True)])
-    place = np.arange(len(owners))
-    if alike and len(used) > 1:
-        sizes = [int(column.max(initial=0)) + 1 for column in columns.values()]
-        key = np.ravel_multi_index([column.astype(np.int64) for column in columns.values()], sizes)
-        _, first, place = np.unique(key, return_index=True, return_inverse=True)
-        columns, owners = _rows(columns, first), owners[first]
+def _cells_of(splits: Sequence[_Splits], used: Sequence[Whole]) -> tuple[dict[str, Numbers], Whole, Sequence[Whole]]:
+    """Columns of some cells of each search, to which search each belongs, and where those of each search are."""
+    counts = [len(cells) for cells in used]
+    columns = _all_of([_rows(each.cells, cells) for each, cells in zip(splits, used, strict=True)])
     among = []
-    for (grid, _), cells, places in zip(fitted, used, _split(place, used), strict=True):
-        where_ = np.zeros(len(grid.cells["tensor"]), np.int64)
-        where_[cells] = places
+    for each, cells, end in zip(splits, used, accumulate(counts), strict=True):
+        where_ = np.zeros(len(each.cells["tensor"]), np.int64)
+        where_[cells] = np.arange(end - len(cells), end)
         among.append(where_)
-    return columns, owners, among
+    return columns, np.repeat(np.arange(len(used)), counts), among
 
 
 def _split(column: NDArray[Any], parts: Sequence[Whole]) -> list[NDArray[Any]]:
     """What belongs to each of some parts of a column."""
     return np.split(column, list(accumulate(map(len, parts)))[:-1])
-
-
-def _layers_alike(searches: Sequence[Search]) -> bool:
-    """Whether nothing differs between searches that a layer's time depends on."""
-    first = searches[0]
-    return all(
-        search.links is first.links
-        and search.gpu is first.gpu
-        and replace(search.job, global_batch=first.job.global_batch) == first.job
-        for search in searches[1:]
-    )
 
 
 def _as_one(searches: Sequence[Search]) -> Search:
@@ -1412,18 +1549,13 @@ class _Between:
         return send
 
 
-def _times(field: _Field, quickest: int | None) -> list[_Timed]:
-    """The candidates of each search that are worth listing, timed."""
-    return _all_worth(field) if quickest is None else _quickest(field, quickest)
-
-
 def _all_worth(field: _Field) -> list[_Timed]:
     """All that may be within `PRUNE_FACTOR` of the best, or all where there are few.
 
     A step takes at least the layers of its deepest stage for every micro-batch. Where that alone is so many times the
     best step found among the most promising, the rest is not worked out.
     """
-    every = [fitting.every() for _, fitting in field.fitted]
+    every = [fitting.every() for fitting in field.fitted]
     least = [
         field.least(owner, places) if len(places) > FEW else np.zeros(len(places))
         for owner, places in enumerate(every)
@@ -1448,8 +1580,125 @@ def _fill(field: _Field, times: list[Numbers], every: Sequence[Whole], chosen: S
         time[some] = values
 
 
-def _quickest(field: _Field, many: int) -> list[_Timed]:
-    """All that may be among so many of the quickest, or all where there are few.
+@dataclass(frozen=True)
+class _Family:
+    """Searches that differ in nothing but their batches.
+
+    Attributes:
+        search: the first of them.
+        places: where each is among all searches.
+        limit: memory that may be filled [B].
+        splits: what divides of all their batches.
+    """
+
+    search: Search
+    places: Sequence[int]
+    limit: float
+    splits: _Splits
+
+    @cached_property
+    def likely(self) -> Flags:
+        """Whether each split divides and its state leaves room."""
+        return self.splits.divides[0] & self.splits.room(self.limit)
+
+    @property
+    def cells(self) -> Whole:
+        """Places of the cells of these."""
+        return _distinct(self.splits.cell[self.likely.any(axis=0)])
+
+    def fitting(self, worth: Flags) -> _Fitting:
+        """What fits of splits that are worth it."""
+        return _fitting(self.search, self.limit, self.splits.grid(self.likely & worth))
+
+    def nothing(self, batch: int) -> SearchResult:
+        """The answer to the search of a batch of which nothing fits."""
+        every = self.splits.grid(self.splits.batch == batch)
+        fitting = _frugal(self.search, _fitting(self.search, self.limit, every))
+        return _result(self.search, fitting, fitting.untimed, None, batch)
+
+
+def _but_for_batches(searches: Sequence[Search]) -> list[list[int]]:
+    """Places of searches, those together that differ in nothing but their batches."""
+    members: dict[Any, list[int]] = {}
+    for place, search in enumerate(searches):
+        key = search.links, search.gpu, search.gpus, replace(search.job, global_batch=0.0)
+        members.setdefault(key, []).append(place)
+    return [*members.values()]
+
+
+def _families(searches: Sequence[Search], members: Sequence[Sequence[int]], budget: float) -> list[_Family]:
+    """The searches by all but their batches; those that differ in their links alone share what divides."""
+    splits: dict[Any, _Splits] = {}
+    families = []
+    for places in members:
+        search, batches = searches[places[0]], tuple(int(searches[place].job.global_batch) for place in places)
+        key = search.gpu, search.gpus, search.job, batches
+        if key not in splits:
+            splits[key] = _splits(search.space, batches)
+        families.append(_Family(search, places, budget * _capacity(search), splits[key]))
+    return families
+
+
+def _quickest_of(families: Sequence[_Family], many: int) -> dict[int, SearchResult]:
+    """What may be among so many of the quickest of each search, with its times, by the places of the searches."""
+    results = {
+        place: family.nothing(batch)
+        for family in families
+        for batch, place in enumerate(family.places)
+        if not family.likely.any()
+    }
+    families = [family for family in families if family.likely.any()]
+    if not families:
+        return results
+    searches = [family.search for family in families]
+    layers = _Layers.of(searches, [family.splits for family in families], [family.cells for family in families])
+    lists = [_Shortlist(family, layers, owner, SPLITS + SPLITS_EACH * many) for owner, family in enumerate(families)]
+    while missing := [owner for owner, shortlist in enumerate(lists) if shortlist.missing.any()]:
+        fitted = [lists[owner].fitting() for owner in missing]
+        field = _Field([searches[owner] for owner in missing], fitted, layers.at(missing))
+        for owner, fitting, times in zip(missing, fitted, _quickest(field, many), strict=True):
+            results |= lists[owner].answers(fitting, times, many)
+    return results
+
+
+class _Shortlist:
+    """The splits of a family of which runs are made: about so many of each batch that take least.
+
+    Splits are bound by the quickest of their layers, whatever is recomputed. Where as many runs as are wanted take
+    longer than other splits do at least, runs are made of those too.
+
+    Attributes:
+        floors: what each split takes at least; 0 where all are looked at [s].
+        most: up to what floor those of each batch are looked at [s].
+        missing: whether the answer for each batch is.
+    """
+
+    def __init__(self, family: _Family, layers: _Layers, owner: int, many: int) -> None:
+        self.family, self.batch = family, family.splits.batch
+        self.floors, self.most = np.zeros(1), np.full(len(family.places), np.inf)
+        self.missing = np.ones(len(family.places), bool)
+        if np.count_nonzero(family.likely) > many * len(family.places):
+            self.floors = layers.floors(owner, family)
+            of_batches = (self.floors[:, self.batch == batch] for batch in range(len(family.places)))
+            self.most = np.array([_limit(floors.ravel(), many) for floors in of_batches])
+
+    def fitting(self) -> _Fitting:
+        """What fits of the batches whose answers are missing."""
+        return self.family.fitting(self.missing[self.batch] & ~(self.floors > self.most[self.batch]))
+
+    def answers(self, fitting: _Fitting, times: Sequence[_Timed], many: int) -> Iterator[tuple[int, SearchResult]]:
+        """Those that are known, by their places among all searches. The others' splits become more."""
+        family, enough = self.family, np.array([_nth(each.time, many) for each in times])
+        known = self.missing & (enough <= self.most)
+        for batch in np.flatnonzero(known).tolist():
+            fits = fitting.feasible[batch] > 0
+            answer = _result(family.search, fitting, times[batch], many, batch) if fits else family.nothing(batch)
+            yield family.places[batch], answer
+        self.missing, self.most = self.missing & ~known, enough
+
+
+def _quickest(field: _Field, many: int) -> list[list[_Timed]]:
+    """All that may be among so many of the quickest of each batch of each search, or all where there are few.
 
     A step takes at least its stages and bubble with nothing exchanged, and as much recomputation as the sharding needs
     that needs least. What takes longer for these alone than as many others altogether is not timed.
@@ -1458,11 +1707,14 @@ def _quickest(field: _Field, many: int) -> list[_Timed]:
     pools = [_Pool(field, owner, max(PROMISING, PROMISING_EACH * many)) for owner in owners]
     chosen = [pool.first() for pool in pools]
     times = field.clock(chosen)
-    near = [pool.others(_nth(time, many)) for pool, time in zip(pools, times, strict=True)]
-    columns = zip(chosen, near, times, field.clock(near), strict=True)
+    near = [
+        pool.others(pool.grid.of_each(places, time, lambda each: _nth(each, many)))
+        for pool, places, time in zip(pools, chosen, times, strict=True)
+    ]
+    columns = zip(pools, chosen, near, times, field.clock(near), strict=True)
     return [
-        _Timed(np.concatenate([places, others]), np.concatenate([time, of_others]), len(places) + len(others))
-        for places, others, time, of_others in columns
+        pool.by_batch(np.concatenate([places, others]), np.concatenate([time, of_others]))
+        for pool, places, others, time, of_others in columns
     ]
 
 
@@ -1474,42 +1726,47 @@ class _Pool:
     """
 
     def __init__(self, field: _Field, owner: int, many: int) -> None:
-        self.field, self.owner, self.fitting = field, owner, field.fitted[owner][1]
-        self.floors = np.zeros(len(self.fitting.grid.cell))
-        floor = np.inf
-        if len(self.fitting.grid.experts) > 1:
+        self.field, self.owner, self.fitting, self.grid = field, owner, field.fitted[owner], field.fitted[owner].grid
+        self.every = np.arange(len(self.grid.cell))
+        self.floors, self.beyond = np.zeros(len(self.every)), np.zeros(len(self.every), bool)
+        if len(self.grid.experts) > 1:
             self.floors = field.floors(owner)
-            floor = _limit(self.floors, RUNS_EACH * many)
-        self.beyond = self.floors > floor
+            floor = self.grid.of_each(self.every, self.floors, lambda each: _limit(each, RUNS_EACH * many))
+            self.beyond = self.floors > self.grid.of_runs(floor)
         self.runs = np.flatnonzero(~self.beyond)
         self.bounds = field.undisturbed(owner, self.runs)
-        self.limit = _limit(self.bounds.ravel(), many)
+        limit = self.grid.of_each(self.runs, self.bounds, lambda each: _limit(each.ravel(), many))
+        self.late = self.bounds > self.grid.of_runs(limit, self.runs)
 
     def first(self) -> Whole:
         """About so many with the lowest bounds."""
-        return self._places(self.runs, ~(self.bounds > self.limit))
+        return self._places(self.runs, ~self.late)
 
-    def others(self, most: float) -> Whole:
-        """All others that take no longer for all that is known."""
-        near = self._places(self.runs, (self.bounds > self.limit) & ~(self.bounds > most))
-        further = np.flatnonzero(self.beyond & ~(self.floors > most))
+    def others(self, most: Numbers) -> Whole:
+        """All others that take no longer than all that is known of their batch."""
+        near = self._places(self.runs, self.late & ~(self.bounds > self.grid.of_runs(most, self.runs)))
+        further = np.flatnonzero(self.beyond & ~(self.floors > self.grid.of_runs(most)))
         if not len(further):
             return near
-        return np.concatenate([
-            near, self._places(further, ~(self.field.undisturbed(self.owner, further) > most))
-        ])  # fmt: skip
+        wanted = ~(self.field.undisturbed(self.owner, further) > self.grid.of_runs(most, further))
+        return np.concatenate([near, self._places(further, wanted)])
+
+    def by_batch(self, places: Whole, times: Numbers) -> list[_Timed]:
+        """Some candidates and their times by their batches."""
+        return [_Timed(places[some], times[some], len(places[some])) for some in self.grid.of_each_batch(places)]
 
     def _places(self, runs: Whole, wanted: Flags) -> Whole:
         """Places of all shardings of some experts' degrees and runs."""
         expert, run = np.nonzero(wanted)
-        return self.fitting.sharded(expert * len(self.floors) + runs[run])
+        return self.fitting.sharded(expert * len(self.every) + runs[run])
 
 
 def _limit(bounds: Numbers, many: int) -> float:
-    """What about so many of some bounds are below, by a sample of them where they are many."""
-    every = 1 + len(bounds) // SAMPLE
-    some, rank = bounds[::every], many // every
-    return float(np.partition(some, rank)[rank]) if len(some) > rank else np.inf
+    """What so many of some bounds are not above; endless where there are no more, or no more are numbers."""
+    if len(bounds) <= many:
+        return np.inf
+    limit = float(np.partition(bounds, many)[many])
+    return np.inf if np.isnan(limit) else limit
 
 
 def _lowest(bounds: Numbers, many: int) -> Whole:
@@ -1519,6 +1776,4 @@ def _lowest(bounds: Numbers, many: int) -> Whole:
 
 def _nth(times: Numbers, rank: int) -> float:
     """The time of this rank, and what it might be for being added up in another order; endless where none is [s]."""
-    if len(times) < rank:
-        return np.inf
-    return float(np.partition(times, rank - 1)[rank - 1]) * (1 + ROUNDING)
+    return _limit(times, rank - 1) * (1 + ROUNDING)
