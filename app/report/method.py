@@ -250,6 +250,15 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"S = \text{the smallest divisor of } u \text{ with } S ≥ max(⌈\frac{L u}{k}⌉, S_{min})",),
     ),
     ("fabric", "fabric.three_tier_spines", (r"S = max(⌈\frac{L u}{d_2}⌉, S_{min})",)),
+    (
+        "fabric",
+        "fabric.least_parts",
+        (
+            r"S ≥ ⌈\frac{L u}{k}⌉ \text{ (two tiers)}",
+            r"S ≥ ⌈\frac{L u}{d_2}⌉, \text{  } C ≥ ⌈\frac{S u_2}{k}⌉ \text{ (three)}",
+        ),
+    ),
+    ("fabric", "fabric.fewest_switches", (r"W ≥ ⌈\frac{h}{d}⌉ + ⌈\frac{⌈h / o⌉}{k}⌉",)),
     ("fabric", "fabric.two_switches", (r"W = 2, \text{  } d = ⌈\frac{h}{2}⌉, \text{  links } = ⌊\frac{d}{o}⌋",)),
     (
         "fabric",

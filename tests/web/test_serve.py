@@ -258,7 +258,7 @@ def test_two_clusters_of_one_name_have_one_label_in_the_chart(client: TestClient
 
 @pytest.mark.parametrize("ending", ["svg", "csv", "json"])
 def test_clusters_with_one_pool_and_with_two_stand_in_one_table(client: TestClient, ending: str) -> None:
-    asked = {"model": "deepseek-v3", "users": 300, "tpot_limit": "33 ms"}
+    asked = {"model": "deepseek-v3", "users": 300, "tpot_limit": "50 ms"}
     pools = {one["prefill"] is None for one in client.get("/api/v1/serve/size", params=asked).json()["candidates"]}
     assert pools == {False, True}
     assert client.get(f"/chart/serving-candidates.{ending}", params=asked).status_code == 200

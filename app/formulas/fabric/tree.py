@@ -436,7 +436,7 @@ class _Lowest(NamedTuple):
 
     Attributes:
         request: what was asked, with harmless numbers where it is unusable.
-        reason: why it cannot be built.
+        reason: why it cannot be built, or that it can [1].
         tiers, most_nodes: tiers, and the most nodes that they carry [1].
         leaves: the lowest tier.
         spine_down, spine_up: ports of a spine that face down and up where cores stand above it [1].

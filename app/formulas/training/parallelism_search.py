@@ -1586,7 +1586,7 @@ class _Family:
 
     Attributes:
         search: the first of them.
-        places: where each is among all searches.
+        places: where each is among all searches [1].
         limit: memory that may be filled [B].
         splits: what divides of all their batches.
     """
