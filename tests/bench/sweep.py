@@ -50,8 +50,11 @@ CASES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Sequence[Any]]]] = {
         {"scale_out": NETWORKS, "global_batch": [1024, 2048], "price_node": range(200_000, 200_025), "pue": [1.1, 1.3]},
     ),
     "spread of nodes, given": (GIVEN, {"jitter": [number / 1000 for number in range(100)]}),
-    "networks and tapers, given": (GIVEN, {"scale_out": NETWORKS, "oversubscription": [1 + n / 25 for n in range(50)]}),
-    "numbers of GPUs, given": (GIVEN, {"gpus": range(512, 512 + 32 * 100, 32)}),
+    "networks and tapers, given": (
+        GIVEN,
+        {"scale_out": NETWORKS, "oversubscription": [1 + n / 125 for n in range(250)]},
+    ),
+    "numbers of GPUs, given": (GIVEN, {"gpus": range(512, 512 + 32 * 1000, 32)}),
     "batches, searched": ({}, {"global_batch": BATCHES}),
     "numbers of GPUs, searched": ({}, {"gpus": range(512, 512 + 32 * 50, 32)}),
 }
