@@ -11,7 +11,8 @@ import app.formulas
 
 FORMULAS = Path(app.formulas.__file__).parent
 STEP = [*sorted(FORMULAS.glob("[st]*ing/*.py")), FORMULAS / "transformer.py", FORMULAS / "costs.py"]
-SEARCH = FORMULAS / "training" / "parallelism_search.py"
+SEARCH = {"parallelism_search", "search_choice", "search_families"}
+"""Modules that choose between what formulas give."""
 UNIT = re.compile(r"\[[^\]]+\]")
 
 
@@ -20,7 +21,7 @@ def functions() -> Iterator[tuple[str, str, str]]:
     for path in STEP:
         module = ast.parse(path.read_text())
         for node in module.body:
-            if path != SEARCH and isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            if path.stem not in SEARCH and isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 yield f"{path.stem}.{node.name}", ast.get_docstring(node) or "", ast.get_docstring(module) or ""
 
 

@@ -10,10 +10,23 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
-from app.formulas.training import memory, parallelism_search, step
+from app.formulas.training import (
+    fitting,
+    memory,
+    parallelism_search,
+    search_choice,
+    search_families,
+    search_groups,
+    step,
+)
 from app.formulas.training.arguments import ALL_TO_ALL, GpuRates, Job, Parallelism
+from app.formulas.training.divisibility import divisors
 from app.formulas.training.exchanges import exchanges
-from app.formulas.training.parallelism_search import FixedDegrees, Search, _bytes_of, _bytes_of_groups, _Kept, best
+from app.formulas.training.fixed_degrees import FixedDegrees
+from app.formulas.training.parallelism_search import best
+from app.formulas.training.search import Search
+from app.formulas.training.search_cache import Kept
+from app.formulas.training.stacking import rows_of
 from app.plan.job import shape
 from tests.training_constants import constants, links
 
@@ -38,18 +51,18 @@ def walk(model, job: Job, gpus: int, soft, budget: float) -> list[tuple[float, P
     found = []
     depth, heads, kv = int(model.layers), int(model.heads), int(model.kv_heads)
     experts = int(model.experts)
-    for t, p, c in itertools.product(parallelism_search.divisors(gpus), repeat=3):
+    for t, p, c in itertools.product(divisors(gpus), repeat=3):
         if gpus % (t * p * c) or heads % t or (kv % t and t % kv) or p > depth or t > 32:
             continue
         if c > 1 and (job.sequence_length % (2 * c) or job.sequence_length // c < 512):
             continue
         d = gpus // (t * p * c)
         whole = [k for k in (depth, depth + 2) if p > 1 and k % p == 0][:1]
-        chunks = {1, *(v for k in whole for v in parallelism_search.divisors(k // p))}
+        chunks = {1, *(v for k in whole for v in divisors(k // p))}
         for v, b, e in itertools.product(
             chunks,
-            parallelism_search.divisors(int(job.global_batch)),
-            parallelism_search.divisors(experts) if experts else [1],
+            divisors(int(job.global_batch)),
+            divisors(experts) if experts else [1],
         ):
             if job.global_batch % (d * b) or d * c * t % e or gpus % e:
                 continue
@@ -109,7 +122,7 @@ def test_the_quickest_alone_are_the_first_of_all(model, job: Job, gpus: int):
     np.testing.assert_array_equal(few.time, every.time[:150])
     np.testing.assert_array_equal(few.memory, every.memory[:150])
     for name, column in vars(few.parallelism).items():
-        np.testing.assert_array_equal(column, getattr(parallelism_search.rows(every.parallelism, slice(150)), name))
+        np.testing.assert_array_equal(column, getattr(rows_of(every.parallelism, slice(150)), name))
 
 
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
@@ -118,7 +131,7 @@ def test_how_many_are_looked_at_first_changes_no_answer(model, monkeypatch: pyte
     every, evaluated = best(search), []
     for promising, runs in ((1, 1), (2, 1), (40, 5), (10_000, 1)):
         for name, value in {"PROMISING": promising, "PROMISING_EACH": 1, "RUNS_EACH": runs}.items():
-            monkeypatch.setattr(parallelism_search, name, value)
+            monkeypatch.setattr(search_choice, name, value)
         for quickest in (1, 30):
             few = best(search, quickest=quickest)
             np.testing.assert_array_equal(few.time, every.time[:quickest])
@@ -157,7 +170,7 @@ def test_how_many_splits_are_looked_at_first_changes_no_answer_to_many_batches(
     batches = [replace(base, job=Job(4096.0, batch)) for batch in (512.0, 1.0, 35.0, 60.0, 192.0, 192.0, 720.0, 1024.0)]
     other = replace(batches[0], links=links(CATALOG, "a100-sxm", 512))
     for splits in (0, 3, 60, 10_000):
-        monkeypatch.setattr(parallelism_search, "SPLITS", splits)
+        monkeypatch.setattr(search_families, "SPLITS", splits)
         for quickest in (1, 30):
             together = parallelism_search.best_of([*batches, other], quickest=quickest)
             for search, one in zip([*batches, other], together, strict=True):
@@ -177,7 +190,7 @@ def test_the_experts_of_a_lone_replica_may_have_several() -> None:
     found = best(Search(MIXTRAL, job, A100, SOFT, CAL, LINKS, 32, fixed))
     alone = found.parallelism.data * found.parallelism.context == 1
     assert np.count_nonzero(alone) > 10
-    times = timed(MIXTRAL, job, A100, parallelism_search.rows(found.parallelism, np.flatnonzero(alone)), SOFT).time
+    times = timed(MIXTRAL, job, A100, rows_of(found.parallelism, np.flatnonzero(alone)), SOFT).time
     np.testing.assert_allclose(found.time[alone], times, rtol=1e-12)
 
 
@@ -329,7 +342,7 @@ def test_what_gpus_share_is_not_what_tells_them_apart(monkeypatch: pytest.Monkey
     ]
     together = [best(search, timed=False) for search in asked]
     for search, shared in zip(asked, together, strict=True):
-        monkeypatch.setattr(parallelism_search, "_enumerations", _Kept(_bytes_of, 10**9))
+        monkeypatch.setattr(fitting, "_enumerations", Kept(10**9))
         alone = best(search, timed=False)
         assert (alone.feasible, alone.divisible, alone.smallest) == (shared.feasible, shared.divisible, shared.smallest)
         assert np.array_equal(alone.memory, shared.memory)
@@ -337,17 +350,17 @@ def test_what_gpus_share_is_not_what_tells_them_apart(monkeypatch: pytest.Monkey
     assert len({found.feasible for found in together}) == len(asked) - 1
 
 
-@pytest.mark.parametrize(("store", "size"), [("_enumerations", _bytes_of), ("_known_groups", _bytes_of_groups)])
-def test_what_is_kept_of_searches_is_bounded_in_bytes(store, size, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("module", "store"), [(fitting, "_enumerations"), (search_groups, "_known")])
+def test_what_is_kept_of_searches_is_bounded_in_bytes(module, store, monkeypatch: pytest.MonkeyPatch) -> None:
     """720,720 sequences are divided by 240 numbers: 64 searches of a sizing held 270 MB."""
     counts = []
     for most in (1, 300_000, 10**9):
-        kept = _Kept(size, most)
-        monkeypatch.setattr(parallelism_search, "_enumerations", _Kept(_bytes_of, 10**9))
-        monkeypatch.setattr(parallelism_search, store, kept)
+        kept = Kept(most)
+        monkeypatch.setattr(fitting, "_enumerations", Kept(10**9))
+        monkeypatch.setattr(module, store, kept)
         for gpus in (512, 1024, 2048, 4096):
             best(Search(MIXTRAL, Job(2048.0, 5040.0), A100, SOFT, CAL, LINKS, gpus), timed=False)
-            assert kept.bytes == sum(map(size, kept.kept.values()))
+            assert kept.bytes == sum(made.nbytes for made in kept.kept.values())
             assert kept.bytes <= most or len(kept.kept) == 1
         counts.append(len(kept.kept))
     assert counts[0] == 1
@@ -357,8 +370,8 @@ def test_what_is_kept_of_searches_is_bounded_in_bytes(store, size, monkeypatch: 
 @pytest.mark.parametrize("model", ["gpt-3-175b", "deepseek-v3"])
 def test_bytes_of_what_is_kept_of_searches_are_all_that_it_takes(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
     """Of a mixture of experts the degrees of its layers take more than the memory of its activations."""
-    kept = _Kept(_bytes_of, 10**9)
-    monkeypatch.setattr(parallelism_search, "_enumerations", kept)
+    kept = Kept(10**9)
+    monkeypatch.setattr(fitting, "_enumerations", kept)
     tracemalloc.start()
     try:
         for gpus in (2048, 4096, 8192):

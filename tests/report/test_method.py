@@ -27,15 +27,20 @@ NO_FORMULAS = {
     "fabric.ceil_divide", "fabric.ceil_of_ratio", "fabric.floor_of_ratio", "fabric.logical_not",
     # Choices between formulas that are listed, and collections of what they give.
     "collectives.choose", "collectives.compare", "collectives.shortest", "fabric.design_direct", "fabric.design_tree",
-    "fabric.sampled_links", "fabric.taper_fits", "training.best", "training.best_of", "training.divisors",
-    "training.few", "training.given", "training.layer_axes", "training.row", "training.rows",
+    "fabric.sampled_links", "fabric.taper_fits", "training.all_worth", "training.best", "training.best_of",
+    "training.but_for_batches", "training.few", "training.given", "training.layer_axes", "training.limit_of_lowest",
+    "training.quickest_of_families", "training.quickest_timed", "training.time_of_rank",
     # What divides, and so can be run.
-    "training.experts_divide", "training.heads_divide", "training.heads_exchange", "training.pairs_up",
-    "training.sequence_divides", "training.shape_is_possible", "training.staged",
+    "training.batch_divides", "training.divisors", "training.experts_divide", "training.gpus_divide",
+    "training.heads_divide", "training.heads_exchange", "training.pairs_up", "training.sequence_divides",
+    "training.shape_is_possible", "training.staged",
+    # Columns of configurations.
+    "training.columns_at", "training.distinct", "training.joined", "training.joined_columns", "training.written_out",
     # What is kept of formulas that are listed.
     "collectives.known_group_of", "collectives.known_pair_of",
     # Machines and jobs side by side.
-    "training.alike", "training.link_rows", "training.rows_of", "training.stacked", "training.stacked_links",
+    "training.alike", "training.link_rows", "training.row", "training.rows_of", "training.stacked",
+    "training.stacked_links",
 }  # fmt: skip
 """Public functions of the formulas that compute no quantity of the field."""
 

@@ -1,6 +1,14 @@
-"""Which degrees divide a model: ranks get whole heads, experts, layers and tokens, or there is nothing to time."""
+"""Which degrees divide a model and a cluster.
 
+Ranks get whole heads, experts, layers, tokens and micro-batches, or there is nothing to time.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from app.formulas.training.arguments import ALL_TO_ALL
 from app.formulas.transformer import Shape
@@ -134,3 +142,66 @@ def staged(shape: Shape, pipeline: Counts, virtual_pipeline: Counts, laid: int) 
         return (laid % pipeline == 0) & (virtual_pipeline == laid // pipeline)
     deep_enough = pipeline <= (int(shape.depth) + 2) // virtual_pipeline
     return ((virtual_pipeline == 1) | (pipeline > 1)) & deep_enough
+
+
+def gpus_divide(
+    gpus: Counts, tensor: Counts, pipeline: Counts, context: Counts, spans: Counts
+) -> tuple[Counts, Flags, Flags]:
+    """Whether degrees multiply to a cluster, n mod (t p c) = 0, and its ranks hold whole sets of experts.
+
+    Args:
+        gpus: GPUs that train, n [1].
+        tensor, pipeline, context: their degrees, t, p and c [1].
+        spans: ranks that hold all experts once [1].
+
+    Returns:
+        Replicas d, rounded down [1]; whether the degrees multiply to the cluster; whether d t c ranks divide into
+        groups of experts.
+
+    Source: Narayanan et al., "Efficient large-scale language model training on GPU clusters", 2021, section 3.
+
+    >>> gpus_divide(24, 2, np.array([1, 3, 5]), 1, 8)  # of 24 ranks, 8 and 4
+    (array([12,  4,  2]), array([ True,  True, False]), array([ True,  True, False]))
+    """
+    model = tensor * pipeline * context
+    data = gpus // model
+    return data, gpus % model == 0, data * tensor * context % spans == 0
+
+
+def batch_divides(batch: Counts, data: Counts, pipeline: Counts, micro_batch: Counts) -> tuple[Flags, Flags]:
+    """Whether a batch divides into micro-batches of its replicas, and those into rounds of an interleaved schedule.
+
+    Floats divide ten times as fast as integers, and exactly where the integers do: these are far below 2**53.
+
+    Args:
+        batch: sequences of a step [1].
+        data: replicas [1].
+        pipeline: stages [1].
+        micro_batch: sequences of a micro-batch [1].
+
+    Source: Narayanan et al., "Efficient large-scale language model training on GPU clusters", 2021, section 2.2.
+
+    >>> batch_divides(24, 2, 4, np.array([1, 3, 5]))  # 12, 4 and 2.4 micro-batches a replica
+    (array([ True,  True, False]), array([ True,  True, False]))
+    """
+    each = batch / np.maximum(data * micro_batch, 1)
+    rounds = each / pipeline
+    even = each == np.floor(each)
+    return even, even & (rounds == np.floor(rounds))
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors, ascending [1].
+
+    Source: trial division up to the root.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return list(_divisors(number))
+
+
+@lru_cache(maxsize=4096)
+def _divisors(number: int) -> tuple[int, ...]:
+    low = [i for i in range(1, int(number**0.5) + 1) if number % i == 0]
+    return tuple(low + [number // i for i in reversed(low) if i * i != number])

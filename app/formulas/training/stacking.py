@@ -75,13 +75,25 @@ def stacked_links(links: Sequence[Links]) -> Links:
     return _links(links, _column)
 
 
-def rows_of(part: Part, places: Places) -> Part:
+def rows_of(part: Part, places: Places | slice) -> Part:
     """The record at some places of its arrays, each number in its own unit [s, B, B/s, 1].
 
     >>> rows_of(stacked([Job(4096.0, 8.0), Job(4096.0, 16.0)]), np.array([1, 0, 1])).global_batch
     array([16.,  8., 16.])
     """
     return type(part)(**{name: _taken(value, places) for name, value in vars(part).items()})
+
+
+def row(parallelism: Parallelism, index: int) -> Parallelism:
+    """One configuration out of arrays of them, each number in its own unit [1].
+
+    >>> row(Parallelism(tensor=np.array([8.0, 4.0]), pipeline=2.0), 1) == Parallelism(tensor=4.0, pipeline=2.0)
+    True
+    """
+    columns = vars(parallelism).items()
+    return Parallelism(
+        **{name: float(column[index] if isinstance(column, ndarray) else column) for name, column in columns}
+    )
 
 
 def link_rows(links: Links, places: Places) -> Links:
@@ -129,5 +141,5 @@ def _column(values: Sequence[Array]) -> Any:
     return values[0] if len(set(values)) == 1 else np.array(values, float)
 
 
-def _taken(value: Any, places: Places) -> Any:
+def _taken(value: Any, places: Places | slice) -> Any:
     return value[places] if isinstance(value, ndarray) else value

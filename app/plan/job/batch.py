@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from math import gcd, inf, isnan, log
 
-from app.formulas.training.parallelism_search import SearchResult
+from app.formulas.training.search import SearchResult
 from app.plan.band import nan_is_an_answer
 from app.plan.job.inputs import JobSetup
 from app.plan.job.search_together import search_all

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from app.formulas.training import divisibility
-from app.formulas.training.parallelism_search import FixedDegrees, divisors
+from app.formulas.training.divisibility import divisors
+from app.formulas.training.fixed_degrees import FixedDegrees
 from app.formulas.transformer import Shape
 from app.plan.job.inputs import JobSetup
 from app.plan.result import Finding

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from app.formulas.training import parallelism_search
+from app.formulas.training import stacking
 from app.formulas.training import step as training_step
+from app.formulas.training.search import SearchResult
 from app.plan.job.breakdown import PART_NAMES, step_parts
 from app.plan.job.inputs import JobSetup, named
 from app.plan.result import Alternative
@@ -17,7 +18,7 @@ RUNNER_UP_POOL = 2000
 """Configurations among which they are looked for."""
 
 
-def configurations(search: parallelism_search.SearchResult, step: float) -> tuple[tuple[float, float], ...]:
+def configurations(search: SearchResult, step: float) -> tuple[tuple[float, float], ...]:
     """Step time and memory of the configurations timed, thinned evenly; the quickest, which takes ``step``, first."""
     count = len(search.time)
     if count == 1:
@@ -28,7 +29,7 @@ def configurations(search: parallelism_search.SearchResult, step: float) -> tupl
     return tuple(zip(search.time[rows].tolist(), search.memory[rows].tolist(), strict=True))
 
 
-def alternatives(setup: JobSetup, search: parallelism_search.SearchResult) -> tuple[Alternative, ...]:
+def alternatives(setup: JobSetup, search: SearchResult) -> tuple[Alternative, ...]:
     """The best configurations after the chosen one, one for each choice of degrees, with what costs them most.
 
     None whose step never ends, as on a link that carries next to nothing.
@@ -44,7 +45,7 @@ def alternatives(setup: JobSetup, search: parallelism_search.SearchResult) -> tu
     rows = [row for row in first.values() if np.isfinite(search.time[row])]
     if len(rows) < 2:
         return ()
-    some = parallelism_search.rows(search.parallelism, np.array(rows))
+    some = stacking.rows_of(search.parallelism, np.array(rows))
     n = setup.inputs
     sent = n.exchanges(some)
     layer, step = training_step.layer_and_step(n.shape, n.job, n.hardware, some, n.software, n.calibration, sent)
@@ -60,7 +61,7 @@ def alternatives(setup: JobSetup, search: parallelism_search.SearchResult) -> tu
         why = f"{percent(lost, 1)} slower: {slower[worst]:.3g} s more for {PART_NAMES[worst]}"
         alternatives.append(
             Alternative(
-                named(parallelism_search.row(search.parallelism, row), n),
+                named(stacking.row(search.parallelism, row), n),
                 float(search.time[row]),
                 float(search.memory[row]),
                 why,

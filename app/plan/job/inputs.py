@@ -21,6 +21,8 @@ from app.formulas.collectives.library import Calibration as Library
 from app.formulas.records import but
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.training.exchanges import Exchanges, exchanges
+from app.formulas.training.fixed_degrees import FixedDegrees
+from app.formulas.training.search import Search, SearchResult
 from app.formulas.transformer import Shape
 from app.plan.cluster import Cluster
 from app.plan.communication import USUAL_JITTER, Communication
@@ -351,7 +353,7 @@ def step_inputs(
     return inputs if drawn else inputs.typical
 
 
-def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parallelism_search.FixedDegrees:
+def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> FixedDegrees:
     """What the request fixes of the parallelism.
 
     A stack without sequence parallelism runs without it unless asked to. A dense model spreads no experts, whatever
@@ -365,7 +367,7 @@ def fixed_degrees(request: JobRequest, model: Shape, catalog: Catalog) -> parall
     if layers is not None and recompute is None:
         recompute = "full"
     chunks = chunks_of(degrees.layout, int(model.layers), degrees.pipeline_parallel, degrees.virtual_pipeline)
-    return parallelism_search.FixedDegrees(
+    return FixedDegrees(
         tensor=degrees.tensor_parallel,
         pipeline=degrees.pipeline_parallel,
         virtual_pipeline=degrees.virtual_pipeline or (1 if schedule in ONE_CHUNK else None),
@@ -401,7 +403,7 @@ class JobSetup:
     request: JobRequest
     catalog: Catalog
     inputs: StepInputs
-    fixed: parallelism_search.FixedDegrees
+    fixed: FixedDegrees
 
     @classmethod
     def of(cls, cluster: Cluster, request: JobRequest, catalog: Catalog, inputs: StepInputs) -> "JobSetup":
@@ -416,26 +418,22 @@ class JobSetup:
         """The same job with other sequences in a step."""
         return but(self, request=but(self.request, batch=batch), inputs=self.inputs.with_batch(batch))
 
-    def fixed_as(self, parallelism: ParallelismRequest) -> parallelism_search.FixedDegrees:
+    def fixed_as(self, parallelism: ParallelismRequest) -> FixedDegrees:
         """What another request for the same job, on the same stack, fixes of the parallelism."""
         return fixed_degrees(but(self.request, parallelism=parallelism), self.inputs.shape, self.catalog)
 
     @property
-    def asked(self) -> parallelism_search.Search:
+    def asked(self) -> Search:
         """What the search for the best parallelism is asked."""
         n = self.inputs
-        return parallelism_search.Search(
-            n.shape, n.job, n.hardware, n.software, n.calibration, n.links, self.cluster.gpus, self.fixed
-        )
+        return Search(n.shape, n.job, n.hardware, n.software, n.calibration, n.links, self.cluster.gpus, self.fixed)
 
     @property
     def budget(self) -> float:
         """Share of the memory that may be filled by a configuration of our own choice [1]."""
         return self.catalog.training["memory"]["budget"].typical
 
-    def search(
-        self, budget: float | None = None, timed: bool = True, quickest: int | None = None
-    ) -> parallelism_search.SearchResult:
+    def search(self, budget: float | None = None, timed: bool = True, quickest: int | None = None) -> SearchResult:
         """Every way to run the job that fills no more than a share of the memory, or so many, quickest first."""
         search = _known_search if quickest is None else _known_quickest
         return search(self.asked, self.budget if budget is None else budget, timed, quickest)

@@ -10,8 +10,10 @@ from app.catalog.load import Catalog
 from app.formulas import transformer
 from app.formulas.arrays import Array
 from app.formulas.records import but
-from app.formulas.training import arguments, compute, parallelism_search
+from app.formulas.training import arguments, compute
 from app.formulas.training.goodput import campaign_time, time_to_train
+from app.formulas.training.search import SearchResult
+from app.formulas.training.stacking import rows_of
 from app.plan.band import Draws
 from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
@@ -49,7 +51,7 @@ class Job:
     """
 
     setup: JobSetup
-    search: parallelism_search.SearchResult
+    search: SearchResult
     chosen: arguments.Parallelism | None
     training: Training[Draws]
     memory: Memory[Draws]
@@ -232,7 +234,7 @@ def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
     inputs = setup.inputs.on(fabric)
     search = job.search
     if len(search.time) > 1:
-        (step,) = quickest_times([inputs], [parallelism_search.rows(search.parallelism, slice(WAYS))])
+        (step,) = quickest_times([inputs], [rows_of(search.parallelism, slice(WAYS))])
     else:
         step = step_time(inputs, job.chosen)
     time = float(time_to_train(job.training.steps, step, job.training.availability))

@@ -13,6 +13,7 @@ from app.formulas.training import arguments, parallelism_search
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import RING
 from app.formulas.training.exchanges import exchanges
+from app.formulas.training.search import Search, SearchResult
 from app.formulas.training.stacking import alike, link_rows, rows_of, stacked, stacked_links
 from app.plan.job import batch
 from app.plan.job.broken_rules import broken_rule, rule_broken_by
@@ -215,7 +216,7 @@ class _Jobs:
         """The numbers of one job."""
         return {name: int(_at(column, job)) for name, column in self.numbers.items()}
 
-    def search(self, jobs: Whole, rows: Mapping[str, Any]) -> parallelism_search.Search:
+    def search(self, jobs: Whole, rows: Mapping[str, Any]) -> Search:
         """Configurations of some jobs as one search whose numbers are columns where they differ."""
         search = _search(self.setups, self.owners[jobs], rows)
         constants = {name: column[jobs] for name, column in self.constants.items()}
@@ -239,13 +240,13 @@ def _timed(jobs: _Jobs) -> JobColumns:
     time = np.full(len(job), np.nan)
     if len(tried):
         some = {name: _at(column, tried) for name, column in rows.items()}
-        time[tried] = _step_times(jobs.search(job[tried], some), parallelism_search.rows(only.parallelism, tried))
+        time[tried] = _step_times(jobs.search(job[tried], some), rows_of(only.parallelism, tried))
     best = _first(job, tried, time)
     memory, step_time = np.full(count, np.nan), np.full(count, np.nan)
     memory[job[smallest]] = held[smallest]
     memory[job[best]], step_time[job[best]] = held[best], time[best]
     degrees = np.full((count, len(NAMED)), np.nan)
-    degrees[job[best]] = _degrees_of(parallelism_search.rows(only.parallelism, best), len(best))
+    degrees[job[best]] = _degrees_of(rows_of(only.parallelism, best), len(best))
     runs = np.isin(np.arange(count), job[best]) & (memory <= jobs.capacity)
     error = np.full(count, "", object)
     for place in np.flatnonzero(~runs).tolist():
@@ -283,7 +284,7 @@ def _first(job: Whole, rows: Whole, values: Floats) -> Whole:
     return order[np.unique(job[order], return_index=True)[1]]
 
 
-def _step_times(search: parallelism_search.Search, parallelism: arguments.Parallelism) -> Floats:
+def _step_times(search: Search, parallelism: arguments.Parallelism) -> Floats:
     """Of configurations, one of each row [s]."""
     shape, job, software, cal = search.shape, search.job, search.software, search.calibration
     sent = exchanges(shape, job, parallelism, software, search.links, cal.bucket)
@@ -316,14 +317,14 @@ def _at(column: Any, places: Any) -> Any:
     return column[places] if isinstance(column, np.ndarray) else column
 
 
-def _search(setups: Sequence[JobSetup], owners: Whole, rows: Mapping[str, Any]) -> parallelism_search.Search:
+def _search(setups: Sequence[JobSetup], owners: Whole, rows: Mapping[str, Any]) -> Search:
     """Jobs of one structure as one whose numbers are columns where they differ; degrees are those of the rows."""
     first, inputs = setups[0], [setup.inputs for setup in setups]
     links = inputs[0].links
     if any(n.links is not links for n in inputs):
         links = link_rows(stacked_links([n.links for n in inputs]), owners)
     job = rows_of(stacked([n.job for n in inputs]), owners)
-    return parallelism_search.Search(
+    return Search(
         shape=inputs[0].shape,
         job=but(job, global_batch=rows["global_batch"] * 1.0, sequence_length=rows["sequence_length"] * 1.0),
         gpu=rows_of(stacked([n.hardware for n in inputs]), owners),
@@ -335,7 +336,7 @@ def _search(setups: Sequence[JobSetup], owners: Whole, rows: Mapping[str, Any]) 
     )
 
 
-def _mfu(search: parallelism_search.Search, time: Floats) -> Floats:
+def _mfu(search: Search, time: Floats) -> Floats:
     job = search.job
     flops = transformer.training_flops(search.shape, job.sequence_length, job.causal)
     tokens = job.global_batch * job.sequence_length
@@ -393,7 +394,7 @@ def _times(
     return times
 
 
-def _refused(setup: JobSetup, search: parallelism_search.SearchResult) -> str:
+def _refused(setup: JobSetup, search: SearchResult) -> str:
     """Why a job does not run."""
     if search.smallest is not None:
         return too_large(setup, float(search.smallest_memory))

@@ -9,7 +9,8 @@ import numpy as np
 
 from app.formulas.collectives.group_times import bridged
 from app.formulas.fabric.placement import slowest_split
-from app.formulas.training import arguments, parallelism_search
+from app.formulas.training import arguments
+from app.formulas.training.search import SearchResult
 from app.formulas.transformer import parameters
 from app.plan.band import Draws
 from app.plan.job import batch
@@ -30,7 +31,7 @@ NOTED = 0.01
 
 def findings(
     setup: JobSetup,
-    search: parallelism_search.SearchResult,
+    search: SearchResult,
     chosen: arguments.Parallelism | None,
     memory: Memory[Draws],
 ) -> Iterator[Finding]:
@@ -253,7 +254,7 @@ def _group_shared(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[Fi
         )
 
 
-def _fits_badly(setup: JobSetup, search: parallelism_search.SearchResult) -> Iterator[Finding]:
+def _fits_badly(setup: JobSetup, search: SearchResult) -> Iterator[Finding]:
     """Where the given batch divides badly among the GPUs: what another batch, or other GPUs, would gain."""
     request, gpus = setup.request, setup.cluster.gpus
     if request.model.global_batch is None or setup.fixed.whole or batch.suits(gpus, request.batch):
@@ -303,7 +304,7 @@ def _other_count(setup: JobSetup, speed: float) -> Iterator[Finding]:
     )
 
 
-def _rounder_count(setup: JobSetup, search: parallelism_search.SearchResult) -> Iterator[Finding]:
+def _rounder_count(setup: JobSetup, search: SearchResult) -> Iterator[Finding]:
     """Where fewer GPUs, whose number has more divisors, train more together than all that there are, with a batch of
     about the same size.
     """

@@ -12,11 +12,11 @@ from app.formulas import transformer
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
-from app.formulas.training import arguments, parallelism_search
+from app.formulas.training import arguments
 from app.formulas.training import step as training_step
 from app.formulas.training.exchanges import exchanges
 from app.formulas.training.goodput import time_to_train
-from app.formulas.training.stacking import alike, link_rows, rows_of, stacked, stacked_links
+from app.formulas.training.stacking import alike, link_rows, row, rows_of, stacked, stacked_links
 from app.formulas.transformer import Shape
 from app.plan.job import batch
 from app.plan.job.inputs import JobSetup, StepInputs, named
@@ -44,7 +44,7 @@ class Ways:
     @cached_property
     def quickest(self) -> Parallelism:
         """The quickest under the names on the wire."""
-        first = parallelism_search.row(self.parallelism, 0)
+        first = row(self.parallelism, 0)
         return named(first, self.setup.inputs)
 
     @cached_property

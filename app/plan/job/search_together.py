@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 
 from app.formulas.training import parallelism_search
 from app.formulas.training.arguments import RING
-from app.formulas.training.parallelism_search import SearchResult
+from app.formulas.training.search import SearchResult
 from app.formulas.training.stacking import alike
 from app.plan.job.inputs import JobSetup
 

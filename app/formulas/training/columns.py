@@ -1,0 +1,68 @@
+"""Columns of numbers by name, and places in them: what the search for the parallelism keeps its configurations in.
+
+Source: Railyard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.formulas.arrays import Array
+
+Whole = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+Columns = Mapping[str, Numbers]
+
+
+def columns_at(columns: Columns, places: Whole) -> dict[str, Numbers]:
+    """Columns at some places, each in its own unit [1].
+
+    >>> columns_at({"tensor": np.array([1.0, 2.0, 4.0])}, np.array([2, 0]))
+    {'tensor': array([4., 1.])}
+    """
+    return {name: column[places] for name, column in columns.items()}
+
+
+def joined_columns(parts: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Columns of the same names, one after the other, each in its own unit [1].
+
+    >>> joined_columns([{"tensor": np.array([1.0, 2.0])}, {"tensor": np.array([8.0])}])
+    {'tensor': array([1., 2., 8.])}
+    """
+    return {name: joined([part[name] for part in parts]) for name in parts[0]}
+
+
+def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays one after the other; the only one as it is, not a copy [1].
+
+    >>> joined([np.array([1, 2]), np.array([8])])
+    array([1, 2, 8])
+    """
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def distinct(places: Whole) -> Whole:
+    """The different numbers among places, ascending [1].
+
+    >>> distinct(np.array([3, 0, 3]))
+    array([0, 3])
+    """
+    seen = np.zeros(int(places.max(initial=-1)) + 1, bool)
+    seen[places] = True
+    return np.flatnonzero(seen)
+
+
+def written_out(values: Array, axes: Columns) -> Numbers:
+    """Values over open axes, written out and flattened, in their own unit [1].
+
+    >>> axes = {"tensor": np.array([[1.0], [2.0]]), "context": np.array([[1.0, 2.0, 4.0]])}
+    >>> written_out(axes["tensor"], axes)
+    array([1., 1., 1., 2., 2., 2.])
+    """
+    table = np.empty(np.broadcast(*axes.values()).shape)
+    table[...] = values
+    return table.ravel()

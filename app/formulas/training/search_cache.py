@@ -1,0 +1,61 @@
+"""What searches keep for the next: tables that take long to make, bounded by the bytes that they take.
+
+A bound in numbers would not do: of GPUs and batches that much divides, one table takes as much as forty others.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Generic, Protocol, TypeVar
+
+from app.formulas.training.search_space import Space
+
+
+class Sized(Protocol):
+    """What says how much memory it takes."""
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes [B]."""
+
+
+Made = TypeVar("Made", bound=Sized)
+
+
+class Kept(Generic[Made]):
+    """What was made of spaces last: the last at least, and of those before it as many as there is room for.
+
+    Attributes:
+        most: what all may take [B].
+        bytes: what those kept take [B].
+        kept: these, the one asked last at the end.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.bytes = most, 0
+        self.kept: OrderedDict[Space, Made] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, space: Space, make: Callable[[Space], Made]) -> Made:
+        """What is kept of a space, or else is made of it now."""
+        with self._lock:
+            known = self.kept.get(space)
+            if known is not None:
+                self.kept.move_to_end(space)
+                return known
+        made = make(space)
+        with self._lock:
+            if space not in self.kept:
+                self.kept[space] = made
+                self.bytes += made.nbytes
+                while len(self.kept) > 1 and self.bytes > self.most:
+                    self.bytes -= self.kept.popitem(last=False)[1].nbytes
+        return made
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        with self._lock:
+            self.kept.clear()
+            self.bytes = 0

@@ -1,0 +1,180 @@
+"""What is exchanged beyond a layer: between stages, and by replicas, for the states of candidates.
+
+A state is a pipeline, tensor, context and experts' degree and a sharding. Neither the micro-batch nor the batch changes
+what a state holds and exchanges, so that candidates that share it share that too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.formulas import tail
+from app.formulas.arrays import Array, any_, maximum, where
+from app.formulas.collectives.group_times import known_pair_of, pair_of, send_time
+from app.formulas.records import but
+from app.formulas.training import exchanges, step, traffic
+from app.formulas.training.arguments import Parallelism
+from app.formulas.training.columns import (
+    Columns,
+    Numbers,
+    Whole,
+    columns_at,
+    distinct,
+    joined,
+    joined_columns,
+    written_out,
+)
+from app.formulas.training.exchanges import NOTHING, Exchange, StepExchanges
+from app.formulas.training.fixed_degrees import OPTIMIZER, PARAMETERS
+from app.formulas.training.search import Search
+from app.formulas.training.search_grid import Splits
+from app.formulas.training.search_groups import Groups
+from app.formulas.training.stacking import link_rows
+from app.formulas.transformer import Held
+
+ROWS_AT_ONCE = 4_000
+"""Configurations timed in one pass: their arrays stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class Between:
+    """What is exchanged beyond a layer, for states of candidates.
+
+    Attributes:
+        gather, flat_gather, data: dense parameters and experts together, beside computation [s].
+        far, network: between stages, as `exchanges.stage_place` has it [1].
+        dense, expert, layer: parameters on a GPU, as `transformer.Held` has them [1].
+        optimizer: time of updating them [s].
+        send: to the next stage, by places and volumes, where known; else none [s].
+    """
+
+    gather: Numbers
+    flat_gather: Numbers
+    data: Numbers
+    far: Numbers
+    network: Numbers
+    dense: Numbers
+    expert: Numbers
+    layer: Numbers
+    optimizer: Numbers
+    send: Numbers | None = None
+
+    @cached_property
+    def places(self) -> Whole:
+        """Which of the different places of stages each state has."""
+        return 2 * np.unique(self.network, return_inverse=True)[1] + (self.far > 0)
+
+    def sending(self, search: Search, cells: Columns) -> Between:
+        """The same with the time of every volume between stages, where these are not too many."""
+        volumes = np.ravel(exchanges.pipeline_volume(search.shape, search.job, search.parallelism(cells)))
+        kinds = int(self.places.max(initial=0)) + 1
+        if kinds * len(volumes) > ROWS_AT_ONCE:
+            return self
+        far, network = np.zeros((kinds, 1)), np.ones((kinds, 1))
+        far[self.places, 0], network[self.places, 0] = self.far, self.network
+        send = np.asarray(send_time(known_pair_of(search.links, far, network), volumes))
+        return but(self, send=np.broadcast_to(send, (kinds, len(volumes))))
+
+    def state(self, search: Search, state: Whole) -> step.State:
+        """What some candidates hold and how long they take to update it, by the states that they have."""
+        held = Held(self.dense[state], self.expert[state], self.layer[state])
+        return step.State(held, self.optimizer[state], tail.deviations(search.gpus))
+
+    def rows(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole) -> StepExchanges:
+        """Those of some candidates, by the states that they have; equal sends between stages are timed once."""
+        sharded = parallelism.sharding == PARAMETERS
+        flat = any_(search.software.flat_sharding > 0)
+        return StepExchanges(
+            pipeline=Exchange(self._send(search, parallelism, cell, state), self.far[state]),
+            gather=Exchange(where(sharded, self.gather[state], 0.0)) if any_(sharded) else NOTHING,
+            flat_gather=Exchange(where(sharded, self.flat_gather[state], 0.0)) if flat else NOTHING,
+            data=Exchange(where(sharded, 0.0, self.data[state])),
+        )
+
+    def _send(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole) -> Numbers:
+        """Time of sending between the stages of some candidates [s]."""
+        if self.send is not None:
+            return self.send[self.places[state], cell]
+        key = cell * (int(self.places.max()) + 1) + self.places[state]
+        kinds = distinct(key)
+        number = np.empty(int(key.max()) + 1, np.int64)
+        number[kinds] = np.arange(len(kinds))
+        place, first = number[key], np.empty(len(kinds), np.int64)
+        first[place] = np.arange(len(place))
+        some, volume = state[first], np.asarray(exchanges.pipeline_volume(search.shape, search.job, parallelism))
+        links = link_rows(search.links, first) if isinstance(search.gpus, np.ndarray) else search.links
+        send: Numbers = np.asarray(send_time(pair_of(links, self.far[some], self.network[some]), volume[first]))[place]
+        return send
+
+
+class States:
+    """The states of candidates of some searches: what each exchanges is worked out when it is first asked for.
+
+    Those of a lone batch are worked out all at once, since other batches of its job ask for them next.
+
+    Attributes:
+        places: of each state of each search, where it is in the columns; -1 where it was not worked out yet.
+        columns: those of `Between`, of all that was worked out.
+    """
+
+    def __init__(self, merged: Search, splits: Sequence[Splits]) -> None:
+        self._merged, self._groups = merged, [each.groups for each in splits]
+        self.places = [np.full(groups.open.size, -1) for groups in self._groups]
+        self.columns: tuple[NDArray[Any], ...] = ()
+        if len(splits) == 1 and len(splits[0].batches) == 1:
+            self.columns = _of_all_states(merged.with_batch(0.0))
+            self.places = [np.arange(len(self.columns[0]))]
+
+    def between(self, some: Sequence[Whole]) -> Between:
+        """What is exchanged beyond a layer, for some states of each search at least."""
+        missing, count = [], len(self.columns[0]) if self.columns else 0
+        for places, states in zip(self.places, some, strict=True):
+            asked = np.zeros(len(places), bool)
+            asked[states] = True
+            new = np.flatnonzero(asked & (places < 0))
+            places[new] = np.arange(count, count + len(new))
+            count += len(new)
+            missing.append(new)
+        if any(map(len, missing)):
+            parts = [part for part in (self.columns, _of_states(self._merged, self._groups, missing)) if part]
+            self.columns = tuple(map(joined, zip(*parts, strict=True)))
+        return Between(*self.columns)
+
+
+@lru_cache(maxsize=8)
+def _of_all_states(search: Search) -> tuple[Numbers, ...]:
+    """What is exchanged beyond a layer, for all states. Kept: all batches of a job on a cluster share it."""
+    groups = Groups.of(search.space)
+    return _of_states(search, [groups], [np.arange(groups.open.size)])
+
+
+def _of_states(merged: Search, groups: Sequence[Groups], kept: Sequence[Whole]) -> tuple[Numbers, ...]:
+    """What is exchanged beyond a layer, for some states of each search: the columns of `Between`."""
+    columns = joined_columns([columns_at(each.columns, states) for each, states in zip(groups, kept, strict=True)])
+    search = merged.of_owners(np.repeat(np.arange(len(groups)), [len(states) for states in kept]))
+    states, cal = search.parallelism(columns), search.calibration
+    known = step.state_of(search.shape, search.job, search.gpu, states, cal, 1.0)
+    if search.fixed.sharding is None and not search.shape.experts:  # of a lone replica experts may have several
+        states = but(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
+    alone = exchanges.replica_exchanges(search.shape, search.job, states, search.software, search.links, cal.bucket)
+
+    def together(*parts: Exchange) -> Array:
+        return sum(traffic.beside_computation(part, cal) for part in parts)
+
+    values = (
+        together(alone.gather, alone.expert_gather),
+        together(alone.flat_gather),
+        together(alone.data, alone.expert_data),
+        *exchanges.stage_place(states, search.links),
+        known.held.dense,
+        known.held.expert,
+        known.held.layer,
+        known.optimizer,
+    )
+    return tuple(written_out(value, columns) for value in values)
