@@ -168,12 +168,15 @@ def test_how_many_splits_are_looked_at_first_changes_no_answer_to_many_batches(
     # 1 and 35 divide badly or not at all; of little memory most or all do not fit; GPUs in a bad number have no batch
     base = Search(model, Job(4096.0, 512.0), replace(A100, memory_capacity=capacity), SOFT, CAL, LINKS, gpus)
     batches = [replace(base, job=Job(4096.0, batch)) for batch in (512.0, 1.0, 35.0, 60.0, 192.0, 192.0, 720.0, 1024.0)]
-    other = replace(batches[0], links=links(CATALOG, "a100-sxm", 512))
+    # on a network so slow that other splits are the quickest, the same batches; on a third one of them
+    slow = replace(LINKS, machine=replace(LINKS.machine, scale_out_rate=LINKS.machine.scale_out_rate / 100))
+    several = [*batches, *(replace(each, links=slow) for each in batches)]
+    several.append(replace(batches[0], links=links(CATALOG, "a100-sxm", 512)))
     for splits in (0, 3, 60, 10_000):
         monkeypatch.setattr(search_families, "SPLITS", splits)
         for quickest in (1, 30):
-            together = parallelism_search.best_of([*batches, other], quickest=quickest)
-            for search, one in zip([*batches, other], together, strict=True):
+            together = parallelism_search.best_of(several, quickest=quickest)
+            for search, one in zip(several, together, strict=True):
                 alone = best(search, quickest=quickest)
                 assert (one.enumerated, one.divisible) == (alone.enumerated, alone.divisible)
                 assert (one.feasible > 0) == (alone.feasible > 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,19 +30,17 @@ SPLITS, SPLITS_EACH = 400, 2
 many more for each that is wanted."""
 
 
-@dataclass(frozen=True)
-class _Family:
-    """Searches that differ in nothing but their batches.
+@dataclass(frozen=True, eq=False)
+class _Batches:
+    """Batches of a job on a cluster, whatever its network.
 
     Attributes:
-        search: the first of them.
-        places: where each is among all searches [1].
+        search: for one of them.
         limit: memory that may be filled [B].
-        splits: what divides of all their batches.
+        splits: what divides of all of them.
     """
 
     search: Search
-    places: Sequence[int]
     limit: float
     splits: Splits
 
@@ -51,21 +49,10 @@ class _Family:
         """Whether each split divides and its state leaves room."""
         return self.splits.divides[0] & self.splits.room(self.limit)
 
-    @property
+    @cached_property
     def cells(self) -> Whole:
         """Places of the cells of these."""
         return distinct(self.splits.cell[self.likely.any(axis=0)])
-
-    def floors(self, layers: Layers, owner: int) -> Numbers:
-        """What each split takes at least, with the most chunks; endless where it does not divide [s]."""
-        search, splits = self.search, self.splits
-        cells, stages = layers.cells[owner][splits.cell], splits.groups.stages[::-1].astype(np.float64)
-        pipeline, last = np.unique(stages[:, 0], return_index=True)
-        degrees: dict[str, Numbers] = {"pipeline": pipeline[:, None], "virtual_pipeline": stages[last, 1][:, None]}
-        parallelism = search.parallelism(degrees | columns_at(splits.cells, splits.cell))
-        times, job = (layers.quickest[cells], layers.heads[cells]), splits.job(search.job, splits.batch)
-        time = step.undisturbed_time(*times, search.shape, job, parallelism, search.calibration)
-        return np.where(self.likely, time, np.inf)
 
     def fitting(self, worth: Flags) -> Fitting:
         """What fits of splits that are worth it."""
@@ -76,6 +63,31 @@ class _Family:
         every = self.splits.grid(self.splits.batch == batch)
         fitting = Fitting.of(self.search, self.limit, every).frugal(self.search)
         return fitting.result(self.search, fitting.untimed, None, batch)
+
+
+class _Family(NamedTuple):
+    """Searches that differ in nothing but their batches.
+
+    Attributes:
+        search: the first of them.
+        places: where each is among all searches [1].
+        batches: theirs; families that differ in their links alone share them.
+    """
+
+    search: Search
+    places: Sequence[int]
+    batches: _Batches
+
+    def floors(self, layers: Layers, owner: int) -> Numbers:
+        """What each split takes at least, with the most chunks; endless where it does not divide [s]."""
+        search, splits = self.search, self.batches.splits
+        cells, stages = layers.cells[owner][splits.cell], splits.groups.stages[::-1].astype(np.float64)
+        pipeline, last = np.unique(stages[:, 0], return_index=True)
+        degrees: dict[str, Numbers] = {"pipeline": pipeline[:, None], "virtual_pipeline": stages[last, 1][:, None]}
+        parallelism = search.parallelism(degrees | columns_at(splits.cells, splits.cell))
+        times, job = (layers.quickest[cells], layers.heads[cells]), splits.job(search.job, splits.batch)
+        time = step.undisturbed_time(*times, search.shape, job, parallelism, search.calibration)
+        return np.where(self.batches.likely, time, np.inf)
 
 
 def but_for_batches(searches: Sequence[Search]) -> list[list[int]]:
@@ -99,12 +111,12 @@ def quickest_of_families(
         many: how many are wanted [1].
     """
     every = _families(searches, members, budget)
-    families = [family for family in every if family.likely.any()]
+    families = [family for family in every if family.batches.likely.any()]
     results = {
-        place: family.nothing(batch)
+        place: family.batches.nothing(batch)
         for family in every
         for batch, place in enumerate(family.places)
-        if not family.likely.any()
+        if not family.batches.likely.any()
     }
     if families:
         results |= _quickest_of(families, many)
@@ -112,29 +124,40 @@ def quickest_of_families(
 
 
 def _families(searches: Sequence[Search], members: Sequence[Sequence[int]], budget: float) -> list[_Family]:
-    """The searches by all but their batches; those that differ in their links alone share what divides."""
-    splits: dict[Any, Splits] = {}
+    """The searches by all but their batches."""
+    known: dict[Any, _Batches] = {}
     families = []
     for places in members:
-        search, batches = searches[places[0]], tuple(int(searches[place].job.global_batch) for place in places)
-        key = search.gpu, search.gpus, search.job, batches
-        if key not in splits:
-            splits[key] = Splits.of(search.space, batches)
-        families.append(_Family(search, places, search.limit(budget), splits[key]))
+        search, sequences = searches[places[0]], tuple(int(searches[place].job.global_batch) for place in places)
+        key = search.gpu, search.gpus, search.job, sequences
+        if key not in known:
+            known[key] = _Batches(search, search.limit(budget), Splits.of(search.space, sequences))
+        families.append(_Family(search, places, known[key]))
     return families
 
 
 def _quickest_of(families: Sequence[_Family], many: int) -> dict[int, SearchResult]:
     """The same of families of which something may fit, by the places of the searches."""
-    searches, results = [family.search for family in families], dict[int, SearchResult]()
-    layers = Layers.of(searches, [family.splits for family in families], [family.cells for family in families])
+    searches, batches = [family.search for family in families], [family.batches for family in families]
+    layers = Layers.of(searches, [each.splits for each in batches], [each.cells for each in batches])
     lists = [_Shortlist(family, layers, owner, SPLITS + SPLITS_EACH * many) for owner, family in enumerate(families)]
+    results: dict[int, SearchResult] = {}
     while missing := [owner for owner, shortlist in enumerate(lists) if shortlist.missing.any()]:
-        fitted = [lists[owner].fitting() for owner in missing]
+        fitted = _fitted([lists[owner] for owner in missing])
         field = Field([searches[owner] for owner in missing], fitted, layers.at(missing))
         for owner, fitting, times in zip(missing, fitted, quickest_timed(field, many), strict=True):
             results |= lists[owner].answers(fitting, times, many)
     return results
+
+
+def _fitted(lists: Sequence[_Shortlist]) -> list[Fitting]:
+    """What fits of the splits of each list, with those of the others of its batches: it is worked out once for all."""
+    worth: dict[_Batches, Flags] = {}
+    for each in lists:
+        batches = each.family.batches
+        worth[batches] = worth.get(batches, False) | each.worth
+    known = {batches: batches.fitting(some) for batches, some in worth.items()}
+    return [known[each.family.batches] for each in lists]
 
 
 class _Shortlist:
@@ -150,17 +173,18 @@ class _Shortlist:
     """
 
     def __init__(self, family: _Family, layers: Layers, owner: int, many: int) -> None:
-        self.family, self.batch = family, family.splits.batch
+        self.family, self.batch = family, family.batches.splits.batch
         self.floors, self.most = np.zeros(1), np.full(len(family.places), np.inf)
         self.missing = np.ones(len(family.places), bool)
-        if np.count_nonzero(family.likely) > many * len(family.places):
+        if np.count_nonzero(family.batches.likely) > many * len(family.places):
             self.floors = family.floors(layers, owner)
             of_batches = (self.floors[:, self.batch == batch] for batch in range(len(family.places)))
             self.most = np.array([limit_of_lowest(floors.ravel(), many) for floors in of_batches])
 
-    def fitting(self) -> Fitting:
-        """What fits of the batches whose answers are missing."""
-        return self.family.fitting(self.missing[self.batch] & ~(self.floors > self.most[self.batch]))
+    @property
+    def worth(self) -> Flags:
+        """Whether runs are made of each split now: those of the batches whose answers are missing."""
+        return self.missing[self.batch] & ~(self.floors > self.most[self.batch])
 
     def answers(self, fitting: Fitting, times: Sequence[Timed], many: int) -> Iterator[tuple[int, SearchResult]]:
         """Those that are known, by their places among all searches. The others' splits become more."""
@@ -168,6 +192,6 @@ class _Shortlist:
         known = self.missing & (enough <= self.most)
         for batch in np.flatnonzero(known).tolist():
             fits = fitting.feasible[batch] > 0
-            answer = fitting.result(family.search, times[batch], many, batch) if fits else family.nothing(batch)
+            answer = fitting.result(family.search, times[batch], many, batch) if fits else family.batches.nothing(batch)
             yield family.places[batch], answer
         self.missing, self.most = self.missing & ~known, enough
