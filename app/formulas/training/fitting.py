@@ -198,7 +198,7 @@ def _enumeration(space: Space) -> Enumeration:
 def _activity(space: Space, grid: Grid) -> Numbers:
     """Memory of the activations, by recomputation and run [B]."""
     _, contexts, micro_batches, _ = map(len, grid.splits.axes)
-    levels, tensor = np.array(grid.groups.recompute)[:, None], grid.cell // max(contexts * micro_batches, 1)
+    levels, tensor = np.array(grid.groups.recompute)[:, None], grid.cell // (contexts * micro_batches)
     left, left_whole = (np.take(table, tensor, axis=1) for table in grid.groups.kept_bytes)
     runs, reserved = space.fixed.spread(space.gpus, grid.runs, levels), (space.context, space.fragmentation)
     job = grid.job(space.job)

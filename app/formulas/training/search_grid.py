@@ -87,16 +87,20 @@ class Splits:
         """What steps of some of the batches compute; a number where there is one batch."""
         return but(job, global_batch=self.batches[batch if len(self.batches) > 1 else 0])
 
+    @property
+    def pairs(self) -> int:
+        """Tensor and context degrees together: a share is one of these pairs and a micro-batch of a batch [1]."""
+        return len(self.axes[0]) * len(self.axes[1])
+
     @cached_property
     def batch(self) -> Whole:
         """The place of each share's batch [1]."""
-        return np.tile(self.owner, self.divides.shape[2] // max(len(self.owner), 1))
+        return np.tile(self.owner, self.pairs)
 
     @cached_property
     def cell(self) -> Whole:
         """The place of each share's cell [1]."""
-        degrees = np.arange(self.divides.shape[2] // max(len(self.owner), 1))
-        return (degrees[:, None] * len(self.axes[2]) + self.size).ravel()
+        return (np.arange(self.pairs)[:, None] * len(self.axes[2]) + self.size).ravel()
 
     def room(self, limit: float) -> Flags:
         """Whether weights, gradients and optimizer state of each leave room, in some sharding, below a limit [B]."""
@@ -111,12 +115,11 @@ class Splits:
         cell, batch = share, np.zeros(len(share), np.int64)
         if len(self.batches) > 1:
             cell, batch = self.cell[share], self.batch[share]
-        micro_batches = max(len(self.owner), 1)
         of_stages = dict(zip(("pipeline", "virtual_pipeline"), stages.T.astype(np.float64), strict=True))
         return Grid(
             splits=self,
             runs=columns_at(of_stages, stage) | columns_at(self.cells, cell),
-            group=groups.kind[stage] * (divides.shape[1] // micro_batches) + share // micro_batches,
+            group=groups.kind[stage] * self.pairs + share // len(self.owner),
             cell=cell,
             batch=batch,
         )
@@ -169,7 +172,7 @@ class Grid:
 
     def batch_of(self, places: Whole) -> Whole:
         """Of some places of the table, or of its runs, those of their batches [1]."""
-        return self.batch[places % max(len(self.group), 1)]
+        return self.batch[places % len(self.group)]
 
     def of_each_batch(self, places: Whole) -> list[Any]:
         """Which of some places of the table, or of its runs, are each batch's."""
