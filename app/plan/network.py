@@ -80,9 +80,11 @@ class Network:
         return tuple(_findings(self))
 
     @property
-    def faults(self) -> tuple[Finding, ...]:
-        """What is wrong or remarkable where it cannot be built: an error is among it there and nowhere else."""
-        return () if self.built else self.findings
+    def faults(self) -> Iterator[Finding]:
+        """What is wrong or remarkable where it cannot be built, one after another: an error is among it there and
+        nowhere else.
+        """
+        return iter(()) if self.built else _findings(self)
 
     def carrying(self, request: NetworkRequest) -> "Network":
         """The same parts under a request that asks for no others: traffic may take other paths, or meet a bad link."""

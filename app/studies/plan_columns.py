@@ -8,6 +8,7 @@ is given, runs and money are arrays with one number a point, by the very functio
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -425,7 +426,7 @@ class PlanColumns:
             networks.append(network)
             fabrics.append(fabric)
         errors = (
-            worst((*of_links(network.cluster, scenario), *network.faults))
+            worst(chain(of_links(network.cluster, scenario), network.faults))
             for network, scenario in zip(networks, scenarios, strict=True)
         )
         return [_Site(*each) for each in zip(networks, fabrics, links_of(fabrics), errors, strict=True)]
@@ -575,7 +576,7 @@ class PlanColumns:
         return progress, overhead
 
 
-def worst(findings: Sequence[Finding]) -> str:
+def worst(findings: Iterable[Finding]) -> str:
     """What keeps a plan from being built or run; blank where nothing does."""
     return next((finding.message for finding in findings if finding.severity == "error"), "")
 
