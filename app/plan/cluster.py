@@ -1,13 +1,14 @@
 """The hardware a scenario names, with every blank filled in from the catalogue."""
 
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from app.catalog.entries import Gpu, Nic, Platform, ScaleOut, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
+from app.formulas.records import but
 from app.plan.scenario import ClusterRequest, DesignRequest, NetworkRequest, Scenario, check_keys
 
 
@@ -84,7 +85,7 @@ class Cluster:
 
     def with_gpus(self, gpus: int) -> "Cluster":
         """As many GPUs [1] in such nodes; its request stays that of this cluster."""
-        return replace(self, gpus=gpus, nodes=-(-gpus // self.gpus_per_node))
+        return but(self, gpus=gpus, nodes=-(-gpus // self.gpus_per_node))
 
     def fields(self) -> dict[str, Any]:
         """What the hardware fills into a scenario's blanks, by the scenario's names."""
@@ -102,6 +103,20 @@ def look_up(scenario: Scenario, catalog: Catalog) -> Cluster:
     """The cluster of a scenario."""
     check_keys(scenario, catalog)
     return resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
+
+
+def look_up_sizes(scenario: Scenario, sizes: Sequence[int], catalog: Catalog) -> list[Cluster]:
+    """The clusters of a scenario with other numbers of GPUs [1].
+
+    Those that fill a node and a scale-up domain differ in nothing else, so that one of them is looked up.
+    """
+
+    def of(gpus: int) -> Cluster:
+        return look_up(scenario.model_copy(update={"gpus": gpus}), catalog)
+
+    largest = of(max(sizes))
+    full = max(largest.used_per_node, largest.full_domain)
+    return [largest.with_gpus(gpus) if gpus >= full else of(gpus) for gpus in sizes]
 
 
 def resolve(request: ClusterRequest, network: DesignRequest, catalog: Catalog) -> Cluster:

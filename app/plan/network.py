@@ -325,7 +325,11 @@ def network_of(scenario: Scenario, catalog: Catalog) -> Network:
 
 def networks_of(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Network]:
     """The networks of several scenarios, whose fabrics are designed at once."""
-    every = [_inputs(scenario, catalog) for scenario in scenarios]
+    return networks_from([_inputs(scenario, catalog) for scenario in scenarios])
+
+
+def networks_from(every: Sequence[Inputs]) -> list[Network]:
+    """The same of what they are designed from."""
     designed: dict[Inputs, Network] = {}
     for prices, asked in _by_prices(dict.fromkeys(every)).items():
         inputs = [(*each, prices) for each in asked]

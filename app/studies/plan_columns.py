@@ -22,6 +22,7 @@ from app.formulas.records import but
 from app.formulas.training.goodput import campaign_time, time_to_train
 from app.plan.all_reduce import time_all_reduce
 from app.plan.band import Draws, nan_is_an_answer
+from app.plan.cluster import look_up_sizes
 from app.plan.communication import Communication
 from app.plan.declarations import figures, value_of
 from app.plan.findings import of_links
@@ -32,7 +33,7 @@ from app.plan.job.job_columns import DEGREES, NAMED, SIZES, JobColumns, given_jo
 from app.plan.job.job_findings import no_progress
 from app.plan.job.shape import usual_message
 from app.plan.job.storage import checkpointing
-from app.plan.network import Network, fabric_result, networks_of, together
+from app.plan.network import Inputs, Network, fabric_result, networks_from, together
 from app.plan.prices import OF_NO_DESIGN, PriceList
 from app.plan.result import Finding, Plan
 from app.plan.scenario import (
@@ -215,7 +216,7 @@ class _Rows(NamedTuple):
     Attributes:
         places: of each field the place of its value.
         kinds, kind: scenarios but for the fields that are checked by themselves, and which of them each point has.
-        scenarios: those of points that were asked for, by the point and the fields that are left blank.
+        scenarios: those of points that were asked for, by the fields that are not left blank and their values' places.
     """
 
     places: Mapping[str, Whole]
@@ -274,6 +275,7 @@ class PlanColumns:
         self.paid = [name for name in self.single if name in OF_NO_DESIGN or (name == "pue" and not self.limited)]
         self.kinds: dict[tuple[int, ...], tuple[Scenario | None, str, int]] = {}
         self.blank = [*self.paid, *(name for name in self.single if name in OF_MONEY)]
+        self.sizeless = [*self.blank, "gpus"]
         self.sites: dict[tuple[int, ...], _Site] = {}
         self.jobs: dict[tuple[Any, ...], _Asked] = {}
 
@@ -328,9 +330,9 @@ class PlanColumns:
 
     def _scenario(self, rows: _Rows, row: int, without: Sequence[str] = ()) -> Scenario:
         """The scenario of a point; some fields blank."""
-        key = row, *without
+        names = [name for name in self.single if name not in without]
+        key = (*names, rows.kind[row], *self._key(rows, row, names))
         if key not in rows.scenarios:
-            names = (name for name in self.single if name not in without)
             values = {name: self.values[name].checked[rows.places[name][row]] for name in names}
             rows.scenarios[key] = rows.kinds[rows.kind[row]].model_copy(update=values)
         return rows.scenarios[key]
@@ -407,13 +409,14 @@ class PlanColumns:
             self.jobs.clear()
         keys = [self._key(rows, row, names) for row in first]
         missing = {key: row for key, row in zip(keys, first, strict=True) if key not in self.sites}
-        self.sites |= zip(missing, self._new_sites(rows, [*missing.values()]), strict=True)
+        if missing:
+            self.sites |= zip(missing, self._new_sites(rows, [*missing.values()]), strict=True)
         return [self.sites[key] for key in keys], which
 
     def _new_sites(self, rows: _Rows, some: Sequence[int]) -> list[_Site]:
         """The sites of some points, of which none is like another."""
         names = self._alike(lambda name: name in OF_SITE - OF_SIZE)
-        scenarios = [self._scenario(rows, row, self.blank) for row in some]
+        scenarios = [self._scenario(rows, row, self.sizeless) for row in some]
         networks, fabrics = [], []
         alike: dict[Hashable, Communication] = {}
         for row, scenario, designed in zip(some, scenarios, self._networks(rows, some), strict=True):
@@ -436,9 +439,23 @@ class PlanColumns:
         names = self._alike(lambda name: name in OF_NETWORK)
         keys = [self._key(rows, row, names) for row in some]
         different = dict(zip(keys, some, strict=True))
-        designed = networks_of((self._scenario(rows, row, self.blank) for row in different.values()), self.catalog)
+        designed = networks_from(self._inputs(rows, np.array([*different.values()])))
         networks = dict(zip(different, designed, strict=True))
         return [networks[key] for key in keys]
+
+    def _inputs(self, rows: _Rows, some: Whole) -> list[Inputs]:
+        """What the networks of some points are designed from, none like another."""
+        names = [name for name in self._alike(lambda name: name in OF_NETWORK) if name != "gpus"]
+        first, group = distinct([rows.places[name][some] for name in names], len(some))
+        given = self.values.get("gpus")
+        inputs: dict[int, Inputs] = {}
+        for row, members in zip(some[first], _members(group), strict=True):
+            scenario = self._scenario(rows, row, self.sizeless)
+            gpus = given.numbers[rows.places["gpus"][some[members]]].tolist() if given else [scenario.gpus]
+            request, prices = scenario.part(NetworkRequest), PriceList.of(scenario.part(PriceRequest), self.catalog)
+            clusters = look_up_sizes(scenario, gpus, self.catalog)
+            inputs |= zip(members.tolist(), ((cluster, request, prices) for cluster in clusters), strict=True)
+        return [inputs[place] for place in range(len(some))]
 
     def _asked(self, rows: _Rows, sites: Sequence[_Site], site: Whole) -> tuple[list[_Asked], Whole]:
         """The different jobs, but for what is counted, and which each point has."""
