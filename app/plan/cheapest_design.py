@@ -145,16 +145,19 @@ def choose_all(
 
 def _choose_all(keys: Sequence[_Asked], prices: PriceList) -> list[Chosen]:
     """The same by all that it depends on."""
-    chosen = {key: found for key in keys if (found := _KEPT.get(key))}
-    new = sorted((key for key in dict.fromkeys(keys) if key not in chosen), key=lambda key: key.joined)
-    for searches in _portions((_Search(*key) for key in new), lambda search: search.many_sizes):
+    number: dict[_Asked, int] = {}
+    which = [number.setdefault(key, len(number)) for key in keys]
+    different = [*number]
+    chosen = {place: found for place, key in enumerate(different) if (found := _KEPT.get(key))}
+    new = sorted((place for key, place in number.items() if place not in chosen), key=lambda it: different[it].joined)
+    for searches in _portions((_Search(place, different[place]) for place in new), lambda search: search.many_sizes):
         for search, found in _cheapest(searches, prices):
-            chosen[search.asked] = found
+            chosen[search.number] = found
             with _LOCK:
                 while len(_KEPT) >= _MOST_KEPT:
                     del _KEPT[next(iter(_KEPT))]
                 _KEPT[search.asked] = found
-    return [chosen[key] for key in keys]
+    return [chosen[place] for place in which]
 
 
 ALONE = 50
@@ -224,6 +227,7 @@ class _Search:
     """The fabrics that may be built for one cluster of one choice of switches or another.
 
     Attributes:
+        number: its number among those that are answered together.
         asked, cluster, offered: what decides, the cluster, and the choices that are worth pricing.
         sizes: leaves that may be tried, by ports of the switches.
         many, many_sizes: how many these are, and how many sizes [1].
@@ -231,10 +235,10 @@ class _Search:
         tapered: whether some of them fit narrower tapers.
     """
 
-    def __init__(
-        self, choices: tuple[SwitchPair, ...], hosts: _Hosts, request: DesignRequest, prices: PriceList
-    ) -> None:
-        self.asked = _Asked(choices, hosts, request, prices)
+    def __init__(self, number: int, asked: _Asked) -> None:
+        choices, hosts, request, prices = asked
+        self.number = number
+        self.asked = asked
         self.cluster = hosts.cluster
         self.offered = offers(
             choices, prices, self.cluster.platform.key, request.scale_out, request.planes, request.media or ""

@@ -183,8 +183,7 @@ def _sizes(radix: int, nodes: int, rails: int, links: int, topology: str, unit: 
         whole = max(int(layouts.down_ports(radix, 1.0)), 1)
         if hosts <= radix or (by_rail and unit):
             return Sizes.of_tapers(radix, taper)
-        smaller = np.array(_smaller_units(hosts, whole), np.int64)
-        return Sizes(radix, (taper,), smaller, smaller, smaller)
+        return _smaller(radix, taper, _smaller_units(hosts, whole))
     mosts = [max(int(layouts.down_ports(radix, ratio)), 1) for ratio in (taper, *TAPERS_TRIED) if ratio <= taper]
     most, whole = mosts[0], mosts[1]
     if by_rail and unit:
@@ -198,6 +197,13 @@ def _sizes(radix: int, nodes: int, rails: int, links: int, topology: str, unit: 
         even = (-(-hosts // group) for group in groups)
         sizes = list(dict.fromkeys([*mosts, *even, *_smaller_units(hosts, whole)]))
     return Sizes(radix, (taper,), *_with_uplinks(np.array(sizes), taper, radix))
+
+
+@lru_cache(maxsize=64)
+def _smaller(radix: int, taper: float, hosts: range) -> Sizes:
+    """The taper's own leaves, and smaller ones of so many hosts. Kept: clusters of thousands of nodes share a few."""
+    smaller = np.array(hosts, np.int64)
+    return Sizes(radix, (taper,), smaller, smaller, smaller)
 
 
 def _with_uplinks(sizes: NDArray[Any], taper: float, radix: int) -> tuple[Integers, Integers, Integers]:
