@@ -46,25 +46,49 @@ def broken_rule(shape: Shape, fixed: FixedDegrees, gpus: int, size: int, length:
     >>> broken_rule(MODEL, FixedDegrees(tensor=3), 12, 64, 4096).text
     "3 ranks of tensor parallelism do not divide the model's 10 attention heads and 10 key-value heads."
     """
-    t, p, c, b = fixed.tensor or 1, fixed.pipeline or 1, fixed.context or 1, fixed.micro_batch or 1
-    replicas = gpus // (t * p * c)
-    of_model = [*shape_rules(shape), *_model_rules(shape, fixed, length)]
-    if of_model and not divisibility.shape_is_possible(shape):
-        return of_model[0]
-    if gpus % (t * p * c):
-        text = f"{t} × {p} × {c} GPUs of a replica do not divide {gpus:,} GPUs."
-        about = ("tensor_parallel", "pipeline_parallel", "context_parallel", "gpus")
-        return BrokenRule(text, about, "Choose degrees whose product divides the GPUs.")
-    if of_model:
-        return of_model[0]
-    if None not in (fixed.tensor, fixed.pipeline, fixed.context) and not fixed.shares(replicas * c):
-        text = f"Groups of {fixed.sharding_group:,} that share one copy do not divide {replicas * c:,} replicas."
-        return BrokenRule(text, ("sharding_group",), "Choose a group that divides the replicas, or leave it blank.")
-    if replicas * b > size and fixed.tensor and fixed.pipeline:
-        text = f"{replicas:,} replicas of {b} sequences need more than the global batch of {size:,}."
-        return BrokenRule(text, ("global_batch", "micro_batch"), "Raise the global batch or the degrees.")
-    text = f"No parallelism divides {gpus:,} GPUs, a global batch of {size:,} and the model's layers and heads."
-    return BrokenRule(text, ("gpus", "global_batch", "tensor_parallel", "pipeline_parallel", "micro_batch"))
+    return Rules.of(shape, fixed, length).broken(gpus, size)
+
+
+class Rules(NamedTuple):
+    """What given degrees ask of the GPUs and of the batch, whatever these are.
+
+    Attributes:
+        fixed: degrees that are given.
+        possible: whether there can be such a model.
+        of_model: the rules of the model that they break.
+    """
+
+    fixed: FixedDegrees
+    possible: bool
+    of_model: tuple[BrokenRule, ...]
+
+    @staticmethod
+    def of(shape: Shape, fixed: FixedDegrees, length: int) -> "Rules":
+        """Those of a model, with sequences of so many tokens [1]."""
+        of_model = (*shape_rules(shape), *_model_rules(shape, fixed, length))
+        return Rules(fixed, divisibility.shape_is_possible(shape), of_model)
+
+    def broken(self, gpus: int, size: int) -> BrokenRule:
+        """The first rule that so many GPUs break, and so many sequences of a step [1]."""
+        fixed = self.fixed
+        t, p, c, b = fixed.tensor or 1, fixed.pipeline or 1, fixed.context or 1, fixed.micro_batch or 1
+        replicas = gpus // (t * p * c)
+        if self.of_model and not self.possible:
+            return self.of_model[0]
+        if gpus % (t * p * c):
+            text = f"{t} × {p} × {c} GPUs of a replica do not divide {gpus:,} GPUs."
+            about = ("tensor_parallel", "pipeline_parallel", "context_parallel", "gpus")
+            return BrokenRule(text, about, "Choose degrees whose product divides the GPUs.")
+        if self.of_model:
+            return self.of_model[0]
+        if None not in (fixed.tensor, fixed.pipeline, fixed.context) and not fixed.shares(replicas * c):
+            text = f"Groups of {fixed.sharding_group:,} that share one copy do not divide {replicas * c:,} replicas."
+            return BrokenRule(text, ("sharding_group",), "Choose a group that divides the replicas, or leave it blank.")
+        if replicas * b > size and fixed.tensor and fixed.pipeline:
+            text = f"{replicas:,} replicas of {b} sequences need more than the global batch of {size:,}."
+            return BrokenRule(text, ("global_batch", "micro_batch"), "Raise the global batch or the degrees.")
+        text = f"No parallelism divides {gpus:,} GPUs, a global batch of {size:,} and the model's layers and heads."
+        return BrokenRule(text, ("gpus", "global_batch", "tensor_parallel", "pipeline_parallel", "micro_batch"))
 
 
 def shape_rules(shape: Shape) -> Iterator[BrokenRule]:

@@ -1,6 +1,6 @@
 """The typical figures of many training jobs, as columns: those of a study that asks for no more of each than these."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from app.formulas.training.exchanges import exchanges
 from app.formulas.training.search import Search, SearchResult
 from app.formulas.training.stacking import alike, link_rows, rows_of, stacked, stacked_links
 from app.plan.job import batch
-from app.plan.job.broken_rules import broken_rule, rule_broken_by
+from app.plan.job.broken_rules import Rules, rule_broken_by
 from app.plan.job.inputs import JobSetup
 from app.plan.job.job import utilization
 from app.plan.job.job_findings import too_large
@@ -115,14 +115,11 @@ def given_jobs(setups: Sequence[JobSetup], owners: Whole, columns: Columns, cons
         columns: values of these fields, one of each a job; what is left out is as the setup has it.
         constants: the same of constants of the step, by their names in a calibration.
     """
-    groups: dict[Hashable, list[int]] = {}
-    for place, setup in enumerate(setups):
-        groups.setdefault(_structure(setup), []).append(place)
     parts, places = [], []
-    for members in groups.values():
+    for members in _by_structure(setups):
         number = np.full(len(setups), -1)
         number[members] = np.arange(len(members))
-        rows = np.flatnonzero(number[owners] >= 0) if len(groups) > 1 else np.arange(len(owners))
+        rows = np.flatnonzero(number[owners] >= 0)
         some, their = ({name: column[rows] for name, column in each.items()} for each in (columns, constants))
         jobs = _Jobs.of([setups[place] for place in members], number[owners[rows]], some, their)
         for start in range(0, len(rows), many := jobs.at_once()):
@@ -137,12 +134,26 @@ def _is_one(setup: JobSetup) -> bool:
     return all(getattr(setup.fixed, name) is not None for name in OPEN)
 
 
+def _by_structure(setups: Sequence[JobSetup]) -> list[list[int]]:
+    """Which jobs are of one structure."""
+    structures: dict[Hashable, int] = {}
+    known: dict[tuple[int, ...], int] = {}
+    groups: dict[Hashable, list[int]] = {}
+    for place, setup in enumerate(setups):
+        n, fixed = setup.inputs, setup.fixed
+        kind = id(n.shape), id(n.software), id(fixed), id(setup.catalog)
+        if kind not in known:
+            known[kind] = structures.setdefault(_structure(setup), len(structures))
+        exchanging = float(n.shape.experts) > 0 or fixed.context_exchange != RING
+        groups.setdefault((known[kind], alike(n.links, exchanging)), []).append(place)
+    return [*groups.values()]
+
+
 def _structure(setup: JobSetup) -> Hashable:
-    """What jobs have in common whose other numbers can be columns of one call."""
+    """What jobs have in common, but for their links, whose other numbers can be columns of one call."""
     n, fixed = setup.inputs, but(setup.fixed, **dict.fromkeys(DEGREES.values()))
-    exchanging = float(n.shape.experts) > 0 or setup.fixed.context_exchange != RING
     openness = [getattr(setup.fixed, name) is None for name in OPEN]
-    return n.shape, n.software, fixed, setup.budget, alike(n.links, exchanging), *openness, setup.fixed.whole
+    return n.shape, n.software, fixed, setup.budget, *openness, setup.fixed.whole
 
 
 OPEN = ("virtual_pipeline", "context", "expert", "sharding", "recompute")
@@ -158,30 +169,32 @@ class _Jobs:
         owners: of each job, which of them it is but for its numbers.
         numbers: degrees that are given and sizes, by the scenario's names: one for all, or one of each [1].
         constants: those of the step that are not as the setups have them, one of each.
+        whole: the setups as one search whose numbers are columns where they differ.
     """
 
     setups: Sequence[JobSetup]
     owners: Whole
     numbers: Mapping[str, Any]
     constants: Mapping[str, Any]
+    whole: Search
 
     @classmethod
     def of(cls, setups: Sequence[JobSetup], owners: Whole, columns: Columns, constants: Mapping[str, Any]) -> "_Jobs":
         """Jobs some of whose numbers are columns, the others as the setups have them."""
         names = [name for name in (*DEGREES, *SIZES) if own_number(setups[0], name) is not None]
         own = {name: [own_number(setup, name) for setup in setups] for name in names if name not in columns}
-        filled = {name: _column(values, owners) for name, values in own.items()}
+        filled = {name: _at(_one_or_each(values), owners) for name, values in own.items()}
         filled |= {name: columns[name] for name in names if name in columns}
         if "expert_parallel" in filled and not setups[0].inputs.shape.experts:
             filled["expert_parallel"] = 1
-        return cls(setups, owners, filled, constants)
+        return cls(setups, owners, filled, constants, _stacked(setups))
 
     def at(self, some: slice) -> "_Jobs":
         """Some of the jobs."""
         numbers, constants = (
             {name: _at(column, some) for name, column in each.items()} for each in (self.numbers, self.constants)
         )
-        return _Jobs(self.setups, self.owners[some], numbers, constants)
+        return but(self, owners=self.owners[some], numbers=numbers, constants=constants)
 
     def at_once(self) -> int:
         """How many are timed in one pass: the arrays of their configurations stay in the processor's cache."""
@@ -218,15 +231,14 @@ class _Jobs:
 
     def search(self, jobs: Whole, rows: Mapping[str, Any]) -> Search:
         """Configurations of some jobs as one search whose numbers are columns where they differ."""
-        search = _search(self.setups, self.owners[jobs], rows)
+        search = _rows_of(self.whole, self.owners[jobs], rows)
         constants = {name: column[jobs] for name, column in self.constants.items()}
         return but(search, calibration=but(search.calibration, **constants)) if constants else search
 
     @property
     def capacity(self) -> Floats:
         """Memory of a GPU of each job [B]."""
-        each = [float(np.ravel(setup.inputs.hardware.memory_capacity)[0]) for setup in self.setups]
-        return np.array(each)[self.owners]
+        return np.full(len(self.owners), _at(self.whole.gpu.memory_capacity, self.owners))
 
 
 def _timed(jobs: _Jobs) -> JobColumns:
@@ -249,8 +261,8 @@ def _timed(jobs: _Jobs) -> JobColumns:
     degrees[job[best]] = _degrees_of(rows_of(only.parallelism, best), len(best))
     runs = np.isin(np.arange(count), job[best]) & (memory <= jobs.capacity)
     error = np.full(count, "", object)
-    for place in np.flatnonzero(~runs).tolist():
-        error[place] = _refused_by(jobs.setups[jobs.owners[place]], memory[place], jobs.number_of(place))
+    for place, text in _refusals(jobs, np.flatnonzero(~runs), memory):
+        error[place] = text
     batches, lengths = (jobs.numbers[name] + np.zeros(count) for name in SIZES)
     sizes = {name: jobs.numbers[name] for name in SIZES}
     mfu = _mfu(jobs.search(np.arange(count), sizes), step_time)
@@ -291,12 +303,24 @@ def _step_times(search: Search, parallelism: arguments.Parallelism) -> Floats:
     return np.asarray(training_step.step(shape, job, search.gpu, parallelism, software, cal, sent).time)
 
 
-def _refused_by(setup: JobSetup, memory: float, numbers: Mapping[str, int]) -> str:
-    """Why a job with these numbers does not run; it needs so much memory, or does not divide."""
-    if not np.isnan(memory):
-        return too_large(setup, memory)
-    fixed = but(setup.fixed, **{DEGREES[name]: number for name, number in numbers.items() if name in DEGREES})
-    return broken_rule(setup.inputs.shape, fixed, setup.cluster.gpus, *(numbers[name] for name in SIZES)).text
+def _refusals(jobs: _Jobs, places: Whole, memory: Floats) -> Iterator[tuple[int, str]]:
+    """Why some of the jobs do not run: they need so much memory [B], or do not divide."""
+    varied = [
+        column for name, column in jobs.numbers.items() if name != "global_batch" and isinstance(column, np.ndarray)
+    ]
+    known: dict[tuple[int, ...], Rules] = {}
+    for place in places.tolist():
+        setup = jobs.setups[jobs.owners[place]]
+        if not np.isnan(memory[place]):
+            yield place, too_large(setup, memory[place])
+            continue
+        key = tuple(int(column[place]) for column in varied)
+        if key not in known:
+            numbers = jobs.number_of(place)
+            degrees = {DEGREES[name]: number for name, number in numbers.items() if name in DEGREES}
+            known[key] = Rules.of(setup.inputs.shape, but(setup.fixed, **degrees), numbers["sequence_length"])
+        size = int(_at(jobs.numbers["global_batch"], place))
+        yield place, known[key].broken(setup.cluster.gpus, size).text
 
 
 def own_number(setup: JobSetup, name: str) -> int | None:
@@ -307,9 +331,9 @@ def own_number(setup: JobSetup, name: str) -> int | None:
     return int(setup.inputs.job.global_batch if name == "global_batch" else setup.inputs.job.sequence_length)
 
 
-def _column(values: Sequence[Any], owners: Whole) -> Any:
-    """The value that all have, or that of each row."""
-    return values[0] if len(set(values)) == 1 else np.array(values)[owners]
+def _one_or_each(values: Sequence[Any]) -> Any:
+    """The value that all have, or an array of them."""
+    return values[0] if len(set(values)) == 1 else np.array(values)
 
 
 def _at(column: Any, places: Any) -> Any:
@@ -317,22 +341,35 @@ def _at(column: Any, places: Any) -> Any:
     return column[places] if isinstance(column, np.ndarray) else column
 
 
-def _search(setups: Sequence[JobSetup], owners: Whole, rows: Mapping[str, Any]) -> Search:
-    """Jobs of one structure as one whose numbers are columns where they differ; degrees are those of the rows."""
+def _stacked(setups: Sequence[JobSetup]) -> Search:
+    """Jobs of one structure as one whose numbers are columns where they differ; degrees are those of the first."""
     first, inputs = setups[0], [setup.inputs for setup in setups]
     links = inputs[0].links
     if any(n.links is not links for n in inputs):
-        links = link_rows(stacked_links([n.links for n in inputs]), owners)
-    job = rows_of(stacked([n.job for n in inputs]), owners)
+        links = stacked_links([n.links for n in inputs])
     return Search(
         shape=inputs[0].shape,
-        job=but(job, global_batch=rows["global_batch"] * 1.0, sequence_length=rows["sequence_length"] * 1.0),
-        gpu=rows_of(stacked([n.hardware for n in inputs]), owners),
+        job=stacked([n.job for n in inputs]),
+        gpu=stacked([n.hardware for n in inputs]),
         software=inputs[0].software,
-        calibration=rows_of(stacked([n.calibration for n in inputs]), owners),
+        calibration=stacked([n.calibration for n in inputs]),
         links=links,
-        gpus=_column([setup.cluster.gpus for setup in setups], owners),
-        fixed=but(first.fixed, **{name: column for name, column in rows.items() if name not in SIZES}),
+        gpus=_one_or_each([setup.cluster.gpus for setup in setups]),
+        fixed=first.fixed,
+    )
+
+
+def _rows_of(whole: Search, owners: Whole, rows: Mapping[str, Any]) -> Search:
+    """Rows of jobs as one search; degrees and sizes are those of the rows."""
+    job = rows_of(whole.job, owners)
+    return but(
+        whole,
+        job=but(job, global_batch=rows["global_batch"] * 1.0, sequence_length=rows["sequence_length"] * 1.0),
+        gpu=rows_of(whole.gpu, owners),
+        calibration=rows_of(whole.calibration, owners),
+        links=link_rows(whole.links, owners),
+        gpus=_at(whole.gpus, owners),
+        fixed=but(whole.fixed, **{name: column for name, column in rows.items() if name not in SIZES}),
     )
 
 
