@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.fabric import design, layouts
-from app.formulas.fabric.cabling import Cabling, Counts
+from app.formulas.fabric.cabling import MANY, Cabling, Counts, RailRuns
 from app.plan.cables import floor_of
 
 FLOOR = floor_of(load_catalog(), nodes_per_rack=4)
@@ -62,3 +62,19 @@ def test_the_longest_run_of_nodes_wired_by_rail_is_that_of_the_table(nodes, unit
     cabling = Cabling(counts, FLOOR, 1)
     assert counts.by_rail
     assert cabling.longest("node_leaf") == max(cabling.node_leaf)
+
+
+@given(st.lists(st.tuples(st.integers(1, 900), st.integers(1, 40), st.integers(0, 2)), min_size=1, max_size=30))
+def test_the_longest_runs_of_many_designs_are_those_of_each_alone(designs):
+    """Units that designs share are looked at once, the last of each and what has no nodes by itself."""
+    several = np.array(designs * (MANY // len(designs) + 1))
+    nodes, unit_nodes, empty = several.T
+    units = -(-nodes // unit_nodes) + empty
+    switches = 8 * units, 4 * units, units, 0 * units
+    runs = RailRuns.of(nodes, unit_nodes, 8, switches, np.zeros_like(nodes))
+    together = runs.longest(FLOOR, 8)
+    for place in range(len(designs)):
+        alone = RailRuns(*(column[place : place + 1] for column in runs)).longest(FLOOR, 8)
+        assert {level: lengths[place] for level, lengths in together.items()} == {
+            level: lengths[0] for level, lengths in alone.items()
+        }

@@ -239,6 +239,10 @@ class Extent(NamedTuple):
     rightmost: Any
 
 
+MANY = 128
+"""Designs of which the units that they share are looked for: of fewer it takes longer than looking at all."""
+
+
 class RailRuns(NamedTuple):
     """Designs whose leaves are by rail, and have spines: what their longest links depend on, in columns.
 
@@ -279,24 +283,10 @@ class RailRuns(NamedTuple):
         A node's is to the rack in the middle of its unit's, a leaf's to the farthest rack of spines in the middle of
         the hall, whose own are from one end of their racks to the other of those above.
         """
-        many = np.repeat(np.arange(len(self.units)), self.units)
-        begin = np.cumsum(self.units) - self.units
-        place = np.arange(len(many)) - begin[many]
-        first_node = place * self.unit_nodes[many]
-        first = first_node // floor.nodes_per_rack
-        last_node = np.minimum(first_node + self.unit_nodes[many], self.nodes[many]) - 1
-        last = np.maximum(last_node // floor.nodes_per_rack, first)
-        rack = (first + last) // 2
-        beside = np.where(first_node < self.nodes[many], floor.farthest_beside(rack, first, last), 0)
-        rising, falling = floor.diagonals(rack)
-        leaves = Extent(
-            np.minimum.reduceat(rising, begin),
-            np.maximum.reduceat(rising, begin),
-            np.minimum.reduceat(falling, begin),
-            np.maximum.reduceat(falling, begin),
-        )
+        beside, *leaves = self._reach(floor)
         above = np.array([self.spines, *(tier for tier in (self.cores, self.super_cores) if tier.any())])
-        rows = floor.row_extent(rack[begin + self.middle], above, switches_per_rack)
+        centre = self._racks(floor, np.arange(len(self.units)), self.middle)[2]
+        rows = floor.row_extent(centre, above, switches_per_rack)
         below = Extent(
             *(
                 np.concatenate((np.broadcast_to(end, row[..., :1, :].shape), row[..., :-1, :]), axis=-2)
@@ -304,10 +294,68 @@ class RailRuns(NamedTuple):
             )
         )
         runs = np.moveaxis(floor.longest_between(below, rows), -2, 0)
-        node_leaf = np.asarray(floor.lengths)[np.maximum.reduceat(beside, begin)]
+        node_leaf = np.asarray(floor.lengths)[beside]
         node_leaf = np.where(self.managed, np.maximum(node_leaf, floor.lengths_between(0, 1)), node_leaf)
         levels = ("node_leaf", "leaf_spine", "spine_core", "core_super_core")
         return dict(zip(levels, (np.broadcast_to(node_leaf, runs.shape[1:]), *runs), strict=False))
+
+    def _reach(self, floor: Floor) -> list[Any]:
+        """Which of the lengths on sale is the longest of a node of each design, and the ends of its leaves' racks.
+
+        Units of as many nodes that are all there stand alike in every design: of many designs those that they share are
+        looked at once.
+        """
+        every = np.arange(len(self.units))
+        shared = (
+            np.minimum(self.nodes // self.unit_nodes, self.units - 1) if len(every) > MANY else np.zeros_like(every)
+        )
+        counts = self.units - shared
+        own = _farthest(self._units(floor, every, shared, self.units), np.cumsum(counts) - counts)
+        if not shared.any():
+            return own
+        order = np.lexsort((shared, self.unit_nodes))
+        new = self.unit_nodes[order[1:]] != self.unit_nodes[order[:-1]]
+        kind = np.empty_like(order)
+        kind[order] = np.append(0, np.cumsum(new))
+        largest = order[np.append(new, True)]
+        counts = shared[largest] + 1
+        begin = (np.cumsum(counts) - counts)[kind]
+        pairs = np.stack((begin, begin + shared), axis=1).ravel()
+        alike = _farthest(self._units(floor, largest, np.zeros_like(largest), counts), pairs)
+        return [
+            np.where(shared > 0, end(mine, theirs[::2]), mine)
+            for end, mine, theirs in zip(FARTHEST, own, alike, strict=True)
+        ]
+
+    def _units(self, floor: Floor, design: Integers, begin: Integers, end: Integers) -> tuple[Any, ...]:
+        """Of the units of some designs from one to before another, one after the other: which of the lengths on sale is
+        the longest of a node, and where the leaves' rack stands on the two diagonals [m].
+        """
+        counts = end - begin
+        place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - begin, counts)
+        design = np.repeat(design, counts)
+        first, last, rack = self._racks(floor, design, place)
+        there = place * self.unit_nodes[design] < self.nodes[design]
+        return np.where(there, floor.farthest_beside(rack, first, last), 0), *floor.diagonals(rack)
+
+    def _racks(self, floor: Floor, design: Integers, place: Integers) -> tuple[Integers, Integers, Integers]:
+        """The first rack and the last of nodes of a unit of each of some designs, and that of its leaves."""
+        first_node = place * self.unit_nodes[design]
+        first = first_node // floor.nodes_per_rack
+        last_node = np.minimum(first_node + self.unit_nodes[design], self.nodes[design]) - 1
+        last = np.maximum(last_node // floor.nodes_per_rack, first)
+        return first, last, (first + last) // 2
+
+
+FARTHEST = np.maximum, np.minimum, np.maximum, np.minimum, np.maximum
+"""What is looked for among units: the longest link of a node, the ends of their racks on either diagonal."""
+
+
+def _farthest(units: tuple[Any, ...], begin: Integers) -> list[Any]:
+    """The same of groups of units that begin there, and end before the next."""
+    beside, rising, falling = units
+    columns = beside, rising, rising, falling, falling
+    return [end.reduceat(column, begin) for end, column in zip(FARTHEST, columns, strict=True)]
 
 
 class LeafRuns(NamedTuple):
