@@ -180,18 +180,18 @@ class Network:
     @cached_property
     def site(self) -> placement.Site:
         """Where the GPUs stand."""
-        cluster, built = self.cluster, self.built
+        cluster, built, balancing = self.cluster, self.built, self.load_balancing
         site = placement.Site(
             float(cluster.gpus),
             float(cluster.domain),
             scattered=self.request.placement == SCATTERED,
-            balancing=self.load_balancing,
-            flows=flows(cluster.scale_out, self.load_balancing, self.prices.catalog),
+            balancing=balancing,
+            flows=flows(cluster.scale_out, balancing, self.prices.catalog),
             planes=float(self.request.planes),
         )
         if built is None:
             return site
-        pinned = self.load_balancing in placement.PINNED
+        pinned = balancing in placement.PINNED
         degraded = self.degraded and self.request.degraded_link == BETWEEN_SWITCHES
         tiers = placement.tiers_of(built.design, built.counts, cluster.gpus_per_node, pinned, degraded)
         if degraded and tiers:
@@ -199,7 +199,7 @@ class Network:
         return site._replace(
             tiers=tiers,
             leaf=placement.leaf_gpus(built.counts, cluster.gpus_per_node),
-            pod=placement.pod_gpus(built.design, built.counts, cluster.gpus_per_node),
+            pod=placement.pod_gpus(built.counts, cluster.gpus_per_node),
             rails_apart=cluster.nics_per_node > 1 and not bool(built.design.crosses_rails),
         )
 

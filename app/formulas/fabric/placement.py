@@ -488,31 +488,35 @@ def tiers_of(
         tiers = kind(counts, gpus_per_host, pinned)
     else:
         tiers = _tree(design, counts, leaf_gpus(counts, gpus_per_node), gpus_per_host)
-    sound = [tier._replace(links=np.inf, beside=np.inf) for tier in tiers]
-    if degraded and tiers:
-        sound[0] = tiers[0]
-    return tuple(
-        tier._replace(unit=max(tier.unit, gpus_per_node))
-        for tier in sound
-        if max(tier.spread, tier.neighbour) > 1 or (pinned and tier.uplinks) or np.isfinite(tier.links)
-    )
+    met = []
+    for place, tier in enumerate(tiers):
+        bad = degraded and place == 0
+        if max(tier.spread, tier.neighbour) > 1 or (pinned and tier.uplinks) or (bad and np.isfinite(tier.links)):
+            links, beside = (tier.links, tier.beside) if bad else (np.inf, np.inf)
+            met.append(tier._replace(unit=max(tier.unit, gpus_per_node), links=links, beside=beside))
+    return tuple(met)
 
 
-def pod_gpus(design: Design, counts: Counts, gpus_per_node: float) -> float:
+def pod_gpus(counts: Counts, gpus_per_node: float) -> float:
     """GPUs of a pod: leaves that share spines below cores; endless where no cores are [1].
 
     Args:
-        design: one design, all planes together.
-        counts: the same in plain numbers.
+        counts: of a design.
         gpus_per_node: GPUs of a node [1].
     """
-    if counts.tiers < 3:
-        return np.inf
-    return _tree(design, counts, leaf_gpus(counts, gpus_per_node), gpus_per_node / max(counts.rails, 1))[1].unit
+    return _leaves_of_pod(counts) * leaf_gpus(counts, gpus_per_node) if counts.tiers > 2 else np.inf
+
+
+def _leaves_of_pod(counts: Counts) -> float:
+    """Leaves of a pod, or of one rail where those of all share its spines: as many as a spine has ports down [1]."""
+    c = counts
+    rails_apart = c.layout == RAIL_ONLY or c.rails_apart
+    in_pod = min(c.leaves_per_plane / (c.rails if rails_apart else 1), c.spine_down)
+    return max(in_pod / (c.rails if c.by_rail and not rails_apart else 1), 1.0)
 
 
 def _tree(design: Design, counts: Counts, leaf: float, gpus_per_host: float) -> list[Tier]:
-    """Leaves and pods, with the tapers of the design's bisection. A pod is as many leaves as a spine has ports down."""
+    """Leaves and pods, with the tapers of the design's bisection."""
     c = counts
     if c.tiers < 2:
         return []
@@ -521,12 +525,9 @@ def _tree(design: Design, counts: Counts, leaf: float, gpus_per_host: float) -> 
     links = float(c.leaf_up)
     tiers = [Tier(leaf, taper, taper, hosts, c.leaf_up, float(c.leaves_per_plane), links, links)]
     if c.tiers > 2:
-        rails_apart = c.layout == RAIL_ONLY or c.rails_apart
-        in_pod = min(c.leaves_per_plane / (c.rails if rails_apart else 1), c.spine_down)
-        units = in_pod / (c.rails if c.by_rail and not rails_apart else 1)
         taper = float(design.bisection_leaf / design.bisection_core)
-        pod = max(units, 1.0) * leaf
-        hosts = pod / gpus_per_host / (c.rails if rails_apart else 1)
+        pod = _leaves_of_pod(c) * leaf
+        hosts = pod / gpus_per_host / (c.rails if c.layout == RAIL_ONLY or c.rails_apart else 1)
         tiers.append(Tier(pod, taper, taper, hosts, round(hosts / taper), c.nodes * c.rails / hosts))
     return tiers
 
