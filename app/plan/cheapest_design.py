@@ -243,7 +243,7 @@ class _Search:
         self.offered = offers(
             choices, prices, self.cluster.platform.key, request.scale_out, request.planes, request.media or ""
         )
-        ports = dict.fromkeys(choices[place].ports for place in self.offered.places)
+        ports = self.offered.ports
         sizes = {radix: sizes_tried(radix, self.cluster, request) for radix in {radix for radix, _ in ports}}
         self.sizes = {(radix, above): sizes[radix] for radix, above in ports}
         self.many = sum(its.many for its in self.sizes.values())
@@ -386,7 +386,9 @@ class _Fabrics:
             for ports, its in search.leaves():
                 kind = requested(ports, search.cluster, search.asked.request)
                 about = TAPERS_APART ** (math.log(kind.oversubscription) // math.log(TAPERS_APART))
-                kinds.setdefault(kind._replace(oversubscription=about), []).append((number, ports, its))
+                if about != kind.oversubscription:
+                    kind = kind._replace(oversubscription=about)
+                kinds.setdefault(kind, []).append((number, ports, its))
         shared = [kind for kind, members in kinds.items() if len(members) > 1]
         self.kinds = [*(kind for kind, members in kinds.items() if len(members) == 1), *shared]
         self.first_shared = len(kinds) - len(shared)
@@ -485,23 +487,36 @@ class _Fabrics:
     def cheapest(self) -> list[Chosen | None]:
         """The fabric to build of each search; see `choose`. None where it may be one that was not tried."""
         priced = self._priced([number for number, search in enumerate(self.searches) if search.has_choice])
-        found = {
-            number: search.cheapest(priced[number]) if number in priced else self._only(number)
+        sure = [
+            number
             for number, search in enumerate(self.searches)
             if not search.leaves_out(priced.get(number, ()), self._doubtful.get(number, ()))
-        }
+        ]
+        only = [number for number in sure if number not in priced]
+        found = self._only(only) if only else {}
+        found |= {number: self.searches[number].cheapest(priced[number]) for number in sure if number in priced}
         chosen = dict(zip(found, self._with_own_taper([*found.values()]), strict=True))
         return [chosen.get(number) for number in range(len(self.searches))]
 
-    def _only(self, search: int) -> Priced:
-        """The one fabric that is tried, whether or not it can be built."""
-        choice, _ = self.searches[search].offered.ends[0]
-        number = self.numbers[search, choice.ports]
-        rows, design = self.rows[number], self.designs.at(self.tried[number].which[0])
-        if rows.start == rows.stop:
-            return Priced(np.nan, Chosen(choice, design), exact=False)
-        columns = self._lengths(choice.height, [rows], np.array([rows.start]))
-        return Priced(np.nan, Chosen(choice, design, _longest_of(columns, 0)), exact=False)
+    def _only(self, searches: Sequence[int]) -> dict[int, Priced]:
+        """The one fabric that is tried for each of some searches, whether or not it can be built."""
+        choices = [self.searches[search].offered.ends[0][0] for search in searches]
+        numbers = [self.numbers[search, choice.ports] for search, choice in zip(searches, choices, strict=True)]
+        designs = self.designs.at(np.array([self.tried[number].which[0] for number in numbers], np.int64)).each()
+        lengths: dict[int, dict[str, float]] = {}
+        for height in {choice.height for choice in choices}:
+            rows = {
+                search: self.rows[number]
+                for search, choice, number in zip(searches, choices, numbers, strict=True)
+                if choice.height == height and self.rows[number].start < self.rows[number].stop
+            }
+            begins = np.array([its.start for its in rows.values()], np.int64)
+            columns = self._lengths(height, rows.values(), begins)
+            lengths |= {search: _longest_of(columns, place) for place, search in enumerate(rows)}
+        return {
+            search: Priced(np.nan, Chosen(choice, design, lengths.get(search)), exact=False)
+            for search, choice, design in zip(searches, choices, designs, strict=True)
+        }
 
     def _priced(self, searches: Iterable[int]) -> dict[int, list[Priced]]:
         """The fabrics of some searches that cost about as much as the cheapest: of switches in the order of the least

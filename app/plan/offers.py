@@ -34,6 +34,11 @@ class Offers:
     ends: tuple[tuple[SwitchPair, Cages], ...]
 
     @cached_property
+    def ports(self) -> tuple[tuple[int, int], ...]:
+        """The different numbers of ports of a leaf and of a switch above [1]."""
+        return tuple(dict.fromkeys(choice.ports for choice, _ in self.ends))
+
+    @cached_property
     def lowest(self) -> dict[tuple[int, int], int]:
         """The least height of switches above the leaves, by their ports [rack units]."""
         heights = sorted(((choice.height, choice.ports) for choice, _ in self.ends), reverse=True)

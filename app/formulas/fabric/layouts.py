@@ -128,6 +128,10 @@ class Design(NamedTuple):
         """Some of an array of designs."""
         return Design._make([field[index] for field in self])
 
+    def each(self) -> list[Design]:
+        """Every one of an array of designs, in little more than half the time that `at` takes for each."""
+        return [Design._make(values) for values in zip(*self, strict=True)]
+
     @staticmethod
     def of(request: FabricRequest, reason: Array, in_a_plane: Mapping[str, Array], **others: Any) -> Design:
         """A design from its counts, by name.
