@@ -410,31 +410,31 @@ class PlanColumns:
         keys = [self._key(rows, row, names) for row in first]
         missing = {key: row for key, row in zip(keys, first, strict=True) if key not in self.sites}
         if missing:
-            self.sites |= zip(missing, self._new_sites(rows, [*missing.values()]), strict=True)
+            self.sites |= zip(missing, self._new_sites(rows, np.array([*missing.values()])), strict=True)
         return [self.sites[key] for key in keys], which
 
-    def _new_sites(self, rows: _Rows, some: Sequence[int]) -> list[_Site]:
+    def _new_sites(self, rows: _Rows, some: Whole) -> list[_Site]:
         """The sites of some points, of which none is like another."""
-        names = self._alike(lambda name: name in OF_SITE - OF_SIZE)
-        scenarios = [self._scenario(rows, row, self.sizeless) for row in some]
-        networks, fabrics = [], []
+        places = {name: rows.places[name][some] for name in self._alike(lambda name: name in OF_SITE)}
+        first, which = distinct([places[name] for name in places if name != "gpus"], len(some))
+        _, node = distinct([places[name] for name in places if name not in OF_SIZE], len(some))
+        scenarios = [self._scenario(rows, row, self.sizeless) for row in some[first]]
+        requests = [scenario.part(NetworkRequest) for scenario in scenarios]
+        networks, fabrics, errors = [], [], []
         alike: dict[Hashable, Communication] = {}
-        for row, scenario, designed in zip(some, scenarios, self._networks(rows, some), strict=True):
-            network = designed.carrying(scenario.part(NetworkRequest))
-            kind = (network.cluster.alike, self._key(rows, row, names))
+        for place, nodes, designed in zip(which.tolist(), node.tolist(), self._networks(rows, some), strict=True):
+            network = designed.carrying(requests[place])
+            kind = network.cluster.alike, nodes
             if kind in alike:
                 fabric = alike[kind].on(network, network.cluster.gpus)
             else:
-                fabric = alike[kind] = fabric_on(network, scenario, self.catalog)
+                fabric = alike[kind] = fabric_on(network, scenarios[place], self.catalog)
             networks.append(network)
             fabrics.append(fabric)
-        errors = (
-            worst(chain(of_links(network.cluster, scenario), network.faults))
-            for network, scenario in zip(networks, scenarios, strict=True)
-        )
+            errors.append(worst(chain(of_links(network.cluster, scenarios[place]), network.faults)))
         return [_Site(*each) for each in zip(networks, fabrics, links_of(fabrics), errors, strict=True)]
 
-    def _networks(self, rows: _Rows, some: Sequence[int]) -> list[Network]:
+    def _networks(self, rows: _Rows, some: Whole) -> list[Network]:
         """The networks of some points, those that are bought alike designed once."""
         names = self._alike(lambda name: name in OF_NETWORK)
         keys = [self._key(rows, row, names) for row in some]
