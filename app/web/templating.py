@@ -27,6 +27,7 @@ from app.report import method
 from app.report.charts import svg
 from app.report.charts.style import Figure
 from app.report.drawing import switches_in_words
+from app.report.drawn_parts import plural
 from app.report.labels import capitalize_first, cut, designs, in_words, lower_first, words
 from app.studies.differences import is_unclear
 from app.studies.sizing import MOST_CANDIDATES
@@ -272,6 +273,7 @@ def environment() -> Environment:
         "rate_band": rate_band,
         "with_ranges_apart": with_ranges_apart,
         "count": count,
+        "plural": plural,
         "odds": odds,
         "change": change,
         "difference": difference,
@@ -382,6 +384,16 @@ def _serving(scenario: Scenario | None) -> str:
     return f"?{query}" if query else ""
 
 
+def address(root: str, asked: Mapping[str, object], to: str, /, **changes: object) -> str:
+    """The address of a page about the same scenario, with some fields changed.
+
+    >>> address("/sub", {"gpus": 64, "users": 100}, "/serve", gpus=72, users=None)
+    '/sub/serve?gpus=72'
+    """
+    query = query_of({**asked, **changes})
+    return f"{root}{to}?{query}" if query else root + to
+
+
 def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
     """What every template may use."""
     root = request.scope.get("root_path", "")
@@ -400,10 +412,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
     if place in CLUSTERS_FOUND:
         queries = _from_clusters(request.query_params.multi_items())
 
-    def link(to: str, **changes: object) -> str:
-        """The address of a page about the same scenario, with some fields changed."""
-        changed_query = query_of(asked | changes)
-        return f"{root}{to}?{changed_query}" if changed_query else root + to
+    link = partial(address, root, asked)
 
     return {
         "root": root,

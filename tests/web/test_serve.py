@@ -73,6 +73,21 @@ def test_the_page_says_what_the_interface_says(client: TestClient, query: str) -
         assert heading in page.text
 
 
+def test_the_page_links_to_what_a_finding_advises(client: TestClient) -> None:
+    page = client.get("/serve?gpu=a100-sxm&gpus=24&model=deepseek-v3&users=20000")
+    link = re.search(r'times what the cluster carries\. <a href="([^"]+)">[\d,]+ GPUs carry it', page.text)
+    assert link is not None
+    advised = client.get(html.unescape(link[1]))
+    assert "A100 SXM 80 GB serve DeepSeek-V3 to 20\u202fK users" in advised.text
+    assert "times what the cluster carries" not in advised.text
+
+
+def test_one_replica_is_no_replicas(client: TestClient) -> None:
+    page = client.get("/serve?gpus=8&tensor_parallel=8&pipeline_parallel=1&users=100").text
+    assert "1 replica of 8 GPUs." in page
+    assert "1 replica of 8 GPUs (8 × 1 × 1" in page
+
+
 def test_the_permalink_opens(client: TestClient) -> None:
     answer = client.get(API, params={"gpus": 32, "users": 100}).json()
     assert answer["permalink"].startswith("/serve?gpus=32&users=100")

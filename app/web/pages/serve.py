@@ -1,5 +1,6 @@
 """What a cluster serves, as a page."""
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -15,7 +16,7 @@ from app.web import form
 from app.web.answers import plan_answer
 from app.web.heavy_queue import compute, is_heavy
 from app.web.pages.shared import PageRoute, question_of, results_of, without_blanks
-from app.web.templating import page
+from app.web.templating import address, page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -83,6 +84,7 @@ def _content(request: Request, bound: form.BoundForm, plan: Plan | None) -> dict
             "beside": domains,
             "load": _given_load(question, plan.serving),
             "domains_figure": serving_charts.domains(domains, catalog),
+            "with_changes": partial(address, request.scope.get("root_path", ""), question.asked()),
             "as_plan": Scenario.model_construct(**vars(question)).query(),
             **results_of(plan),
         }
