@@ -70,7 +70,12 @@ def _waits_for_latency(plan: Plan) -> bool:
 
 def _networks(bottleneck: Bottleneck, cluster: Cluster) -> str:
     """Which of the two networks comes first, and what doubling it would save."""
-    names = {"scale_up": cluster.scale_up.name, "scale_out": cluster.scale_out.name}
+    link = cluster.scale_up
+    parted = link.wiring == "bridge" and link.largest_domain < cluster.gpus_per_node
+    names = {
+        "scale_up": f"{link.name}, with the bus beyond it," if parted else link.name,
+        "scale_out": cluster.scale_out.name,
+    }
     gains = {entry.resource: entry.gain or 0.0 for entry in bottleneck.what_if if entry.resource in names}
     if not gains or max(gains.values()) < 0.005:
         return "doubling a network would save less than 1\u202f%."

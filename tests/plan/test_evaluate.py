@@ -136,6 +136,11 @@ def test_the_verdict_says_what_where_how_long_for_how_much_and_why(default: Plan
             "64 H100 SXM on TCP on 100 Gb/s Ethernet train",
             "of the networks TCP on 100 Gb/s Ethernet comes first: doubling it would save 8\u202f%.",
         ),
+        (  # a bridge joins two GPUs, and the eight meet over PCIe
+            {"gpu": "h100-nvl", "gpus": 64, "model": "llama-3-70b", "tensor_parallel": 8},
+            "64 H100 NVL on InfiniBand NDR 400 train",
+            "of the networks NVLink 4 bridge, with the bus beyond it, comes first: doubling it would save 22\u202f%.",
+        ),
     ],
     ids=str,
 )
