@@ -97,6 +97,15 @@ def test_pools_whose_sizes_are_given_grow_with_their_cluster() -> None:
     assert "load-too-large" in findings(**{**asked, "gpus": changes["gpus"]})
 
 
+def test_no_cluster_is_advised_that_cannot_be_joined() -> None:
+    asked = {"gpu": "a100-sxm", "gpus": 80, "model": "llama-3-70b", "users": 100_000, "tpot_limit": "20 ms",
+             "ttft_limit": "200 ms"}  # fmt: skip
+    finding = findings(**asked)["load-too-large"]
+    assert not finding.changes  # 150,000 of them have more ports than a subnet of InfiniBand has addresses
+    assert finding.suggestion == "Use more GPUs, or ask for less at once."
+    assert findings(**asked, scale_out="roce-400")["load-too-large"].changes
+
+
 def test_no_number_of_gpus_is_advised_where_none_is_enough() -> None:
     asked = {"gpu": "v100-16g-sxm", "gpus": 72, "model": "megatron-1t"}
     finding = findings(**asked)["serving-does-not-fit"]

@@ -212,11 +212,12 @@ OfSize = Callable[[Mapping[str, float | None]], ServingPlan]
 def plan_of_size(
     plan: ServingPlan, network: Network, catalog: Catalog, fields: Mapping[str, float | None]
 ) -> ServingPlan:
-    """The same question of a cluster of another size."""
+    """The same question of a cluster of another size, which answers nothing where its network cannot be built."""
     question = plan.setting.question.model_copy(update=fields)
     cluster = network.cluster.with_gpus(question.gpus)
     larger = design_network(cluster, network.request, network.prices)
-    return plan_serving(setting(question, cluster, larger, catalog), catalog)
+    planned = plan_serving(setting(question, cluster, larger, catalog), catalog)
+    return replace(planned, operation=None) if larger.unbuildable else planned
 
 
 def serving_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:

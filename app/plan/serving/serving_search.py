@@ -58,9 +58,9 @@ def stages(gpus: int, domain: int, layers: float) -> list[int]:
 def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> Layout:
     """Layouts of a replica that divide the model and are no larger than the cluster, along the first of two axes.
 
-    A model that cannot be has none. Tensor parallelism stays in the scale-up domain unless it is asked for, and the
-    stages of a pipeline lie over several; experts lie whole on all GPUs of a replica, or are cut like the rest; ranks
-    with sequences of their own are for experts and latent attention.
+    A model that cannot be has none. Tensor parallelism stays in the scale-up domain unless it is asked for; the
+    stages of a pipeline may lie over several. Experts lie whole on all GPUs of a replica, or are cut like the rest;
+    ranks with sequences of their own are for experts and latent attention.
     """
     shape = model.shape
     given = {name: getattr(question, field) for name, field in FIELDS.items()}
