@@ -106,6 +106,11 @@ def test_no_cluster_is_advised_that_cannot_be_joined() -> None:
     assert findings(**asked, scale_out="roce-400")["load-too-large"].changes
 
 
+def test_one_gpu_that_is_too_small_is_told_of_in_the_singular() -> None:
+    finding = findings(gpu="h200-sxm", gpus=1, model="llama-3-405b")["serving-does-not-fit"]
+    assert "for its weights in fp8, and one GPU leaves 1" in finding.message
+
+
 def test_no_number_of_gpus_is_advised_where_none_is_enough() -> None:
     asked = {"gpu": "v100-16g-sxm", "gpus": 72, "model": "megatron-1t"}
     finding = findings(**asked)["serving-does-not-fit"]

@@ -417,12 +417,13 @@ def does_not_fit(plan: ServingPlan, of_size: OfSize) -> Finding:
     sizes = holding(plan, of_size)
     typed = any(getattr(it.question, field) for field in FIELDS.values())
     other = "Leave the parallelism blank, or use " if typed else "Use GPUs with more memory, or "
-    more = f"Use {sizes['gpus']} GPUs or more, or " if sizes else other
+    more = f"Use {sizes['gpus']:,} GPUs or more, or " if sizes else other
     if not (plan.tried.held > 0).any():
-        left = room * it.question.gpus
+        gpus = it.question.gpus
+        left, they_leave = room * gpus, f"{gpus:,} GPUs leave" if gpus > 1 else "one GPU leaves"
         text = (
-            f"The model needs {show(need, 'B')} for its weights in {it.formats.experts}, and {it.question.gpus} GPUs "
-            f"leave {show(left, 'B')}{'' if left < need else ', less than its parts fill'}."
+            f"The model needs {show(need, 'B')} for its weights in {it.formats.experts}, and {they_leave} "
+            f"{show(left, 'B')}{'' if left < need else ', less than its parts fill'}."
         )
         fields = ("gpus", "weights", *FIELDS.values())
         return Finding("error", "serving-does-not-fit", text, fields, f"{more}weights of fewer bits.", sizes)
@@ -464,7 +465,7 @@ def two_do_not_fit(plan: ServingPlan, of_size: OfSize) -> Finding:
     """The model fits in one pool and not in two."""
     gpus = plan.setting.question.gpus
     sizes = holding(plan, of_size)
-    more = f"use {sizes['gpus']} GPUs or more, or " if sizes else "use "
+    more = f"use {sizes['gpus']:,} GPUs or more, or " if sizes else "use "
     return Finding(
         "error",
         "serving-does-not-fit",
