@@ -306,10 +306,6 @@ def a_comparison_shows_what_its_links_open(asked: Asked) -> None:
             assert abs(first * (1 + row.changes[1]) - second) <= 1e-6 * abs(second) + 1e-12, row.field
 
 
-STAYS = frozenset({"uneven-links"})
-"""A finding that may stay: its advice may make other switches the cheapest."""
-
-
 def advice_does_what_it_says(asked: Asked) -> None:
     """What a finding says to change makes it go away, and gains what it says."""
     plan = plan_of(asked)
@@ -318,8 +314,7 @@ def advice_does_what_it_says(asked: Asked) -> None:
             continue
         after = plan_of({**asked, **finding.changes})
         codes = {each.code for each in after.findings}
-        stays = finding.code in codes - STAYS
-        assert not stays, f"{finding.code} stays with {dict(finding.changes)}: {finding.message}"
+        assert finding.code not in codes, f"{finding.code} stays with {dict(finding.changes)}: {finding.message}"
         advised = finding.code.startswith(("batch-fits-badly", "tensor-parallel-"))
         if advised or finding.code in ("other-count-fits", "fewer-gpus-are-quicker"):
             gain = _gain(finding.suggestion if advised else finding.message)

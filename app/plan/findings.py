@@ -392,9 +392,23 @@ def too_slow(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Fin
 
 
 def of_design(
-    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest, catalog: Catalog
+    choice: SwitchPair,
+    design: layouts.Design,
+    cluster: Cluster,
+    request: NetworkRequest,
+    catalog: Catalog,
+    built: Callable[[NetworkRequest], layouts.Design | None],
 ) -> Iterator[Finding]:
-    """Why a design cannot be built, or what a network architect would say about it."""
+    """Why a design cannot be built, or what a network architect would say about it.
+
+    Args:
+        choice: its switches.
+        design: the design.
+        cluster: its cluster.
+        request: what was asked for.
+        catalog: the catalogue.
+        built: what is built for a request instead; ``None`` where nothing can be.
+    """
     reason = int(design.reason)
     hosts = cluster.nodes * cluster.nics_per_node + request.management_links
     if reason == layouts.TOO_MANY_HOSTS:
@@ -430,6 +444,7 @@ def of_design(
         return
     yield from _of_addresses(design, cluster, request, catalog)
     yield from _of_shape(choice, design, cluster, request)
+    yield from _of_uplinks(choice, design, request, built)
 
 
 def _too_many(choice: SwitchPair, cluster: Cluster, request: NetworkRequest, hosts: int) -> Finding:
@@ -540,11 +555,13 @@ def _of_shape(
             f"Use at most {int(design.leaf_down)}, or leave it blank.",
             {"nodes_per_unit": int(design.leaf_down)},
         )
-    yield from _of_uplinks(choice, design, cluster, request)
 
 
 def _of_uplinks(
-    choice: SwitchPair, design: layouts.Design, cluster: Cluster, request: NetworkRequest
+    choice: SwitchPair,
+    design: layouts.Design,
+    request: NetworkRequest,
+    built: Callable[[NetworkRequest], layouts.Design | None],
 ) -> Iterator[Finding]:
     """Where links from leaves to spines and cores are fewer or less even than was asked for."""
     layout = layouts.LAYOUTS.index(request.topology)
@@ -557,11 +574,11 @@ def _of_uplinks(
             ("minimum_spines",),
             f"Ask for at most {int(design.leaf_up)}.",
         )
-    if not bool(design.balanced) and design.tiers >= 3:
+    if _uneven(design):
         by_rail = request.topology == "rail-optimized" and request.spine_policy != "rail"
         if by_rail:
-            rails = request.model_copy(update={"spine_policy": "rail"})
-            by_rail = bool(designed(choice.ports, cluster, rails, cluster.nodes).balanced)
+            rails = built(request.model_copy(update={"spine_policy": "rail"}))
+            by_rail = rails is not None and not _uneven(rails)
         yield Finding(
             "note",
             "uneven-links",
@@ -583,6 +600,11 @@ def _of_uplinks(
             ("oversubscription",),
             "Ask for a taper that the ports divide into, or for nodes per unit that fill the leaves.",
         )
+
+
+def _uneven(design: layouts.Design) -> bool:
+    """Whether links do not divide evenly over spines and cores."""
+    return not bool(design.balanced) and bool(design.tiers >= 3)
 
 
 def of_size(

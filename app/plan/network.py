@@ -474,10 +474,15 @@ def _as_designed(choice: SwitchPair, design: layouts.Design, cluster: Cluster, r
 
 def _findings(network: Network) -> Iterator[Finding]:
     cluster, request, catalog, built = network.cluster, network.request, network.prices.catalog, network.built
+
+    def built_for(asked: NetworkRequest) -> layouts.Design | None:
+        other = design_network(cluster, asked, network.prices)
+        return other.wanted.design if other.wanted and other.built else None
+
     if cluster.nodes > 1 and cluster.nics_per_node > 0:
         yield from findings.of_request(cluster, request, catalog, network.one_path)
         if wanted := network.wanted:
-            yield from findings.of_design(wanted.choice, wanted.design, cluster, request, catalog)
+            yield from findings.of_design(wanted.choice, wanted.design, cluster, request, catalog, built_for)
         else:
             yield findings.too_slow(cluster, request, catalog)
     elif cluster.nodes <= 1:

@@ -171,6 +171,21 @@ def test_a_suggested_change_removes_its_finding():
             assert finding.code not in codes(again)
 
 
+@pytest.mark.parametrize(
+    ("wish", "advised"),
+    [
+        ({"gpus": 10_000}, True),
+        # leaves that cost least differ with the policy
+        ({"gpus": 2200, "tiers": 3}, False),
+        ({"gpus": 3000, "tiers": 3}, True),
+    ],
+)
+def test_spines_of_its_own_are_advised_to_a_rail_where_links_then_divide_evenly(wish, advised):
+    changes = dict(codes(designed(**wish))["uneven-links"].changes)
+    assert changes == ({"spine_policy": "rail"} if advised else {})
+    assert advised == ("uneven-links" not in codes(designed(**wish, spine_policy="rail")))
+
+
 # Other networks
 
 
