@@ -85,7 +85,7 @@ def test_the_page_links_to_what_a_finding_advises(client: TestClient) -> None:
 def test_one_replica_is_no_replicas(client: TestClient) -> None:
     page = client.get("/serve?gpus=8&tensor_parallel=8&pipeline_parallel=1&users=100").text
     assert "1 replica of 8 GPUs." in page
-    assert "1 replica of 8 GPUs (8 × 1 × 1" in page
+    assert "Prompts and answers: 1 replica of 8 GPUs (tensor × attention data × pipeline parallel 8 × 1 × 1)." in page
 
 
 def test_the_permalink_opens(client: TestClient) -> None:
