@@ -76,7 +76,8 @@ class Rules(NamedTuple):
         if self.of_model and not self.possible:
             return self.of_model[0]
         if gpus % (t * p * c):
-            text = f"{t} × {p} × {c} GPUs of a replica do not divide {gpus:,} GPUs."
+            all_gpus = f"{gpus:,} GPUs" if gpus > 1 else "a single GPU"
+            text = f"{t} × {p} × {c} GPUs of a replica do not divide {all_gpus}."
             about = ("tensor_parallel", "pipeline_parallel", "context_parallel", "gpus")
             return BrokenRule(text, about, "Choose degrees whose product divides the GPUs.")
         if self.of_model:
