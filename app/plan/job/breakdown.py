@@ -89,6 +89,10 @@ BOUND_BY: dict[str, Resource] = {
 """The resource that bounds each part of a step but products, see `binding_unit`, and traffic, see `binding_links`."""
 
 
+WHAT_IFS = {better: row for row, better in enumerate(("", *RESOURCES))}
+"""Where the plan is among its what-ifs, and the same with each resource better."""
+
+
 def binding_unit(product: Array) -> Resource:
     """Arithmetic, or memory where that, twice as fast, saves twice as much of matrix products: of scores written out.
 
@@ -126,9 +130,9 @@ def _binding_link(group: tuple[Exchange, ...]) -> Resource:
 
 def _with(time: Array, better: str) -> float:
     """The typical time of a part with one resource better, or as it is [s]."""
-    if isinstance(time, np.ndarray) and time.ndim > 1:
-        time = time[("", *RESOURCES).index(better)]
-    return float(np.ravel(time)[0])
+    if not isinstance(time, np.ndarray):
+        return float(time)
+    return float((time[WHAT_IFS[better]] if time.ndim > 1 else time).flat[0])
 
 
 BY_ITSELF = frozenset({

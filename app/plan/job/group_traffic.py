@@ -6,7 +6,7 @@ from typing import NamedTuple
 from app.formulas import transformer
 from app.formulas.arrays import Array, maximum, minimum, where
 from app.formulas.collectives.group_times import Links, group_of
-from app.formulas.fabric.placement import Axis, group_size, members, slowest_split
+from app.formulas.fabric.placement import Axis, group_size, members
 from app.formulas.training import arguments, exchanges, groups
 from app.plan.job.inputs import StepInputs
 from app.plan.result import GroupTraffic
@@ -42,8 +42,10 @@ def group_traffic(
         size, sent = float(group_size(axes)), alone[name]
         if size <= 1 or not sent.time > 0:
             continue
-        local = float(slowest_split(axes, links.domain, site.gpus).inside)
-        inside = [local, *(float(members(axes, unit)) for unit in (site.leaf, site.pod))]
+        inside = [
+            float(group_of(links, axes).machine.ranks_per_domain),
+            *(float(members(axes, unit)) for unit in (site.leaf, site.pod)),
+        ]
         crossed = next((tier for tier, ranks in zip(TIERS, inside, strict=False) if ranks >= size), TIERS[-1])
         yield GroupTraffic(
             group=name,
