@@ -57,6 +57,25 @@ def any_(condition: bool | NDArray[np.bool_]) -> bool:
     return bool(np.count_nonzero(condition) if isinstance(condition, ndarray) else condition)
 
 
+def grouped(group: NDArray[np.int64], many: int = 0) -> list[NDArray[np.int64]]:
+    """Which places belong to each of some groups, so many at least, each group's in order [1].
+
+    >>> [places.tolist() for places in grouped(np.array([0, 1, 0]), 3)]
+    [[0, 2], [1], []]
+    """
+    return np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group, minlength=many))[:-1])
+
+
+def counted_off(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The place of each member of its group, groups of so many one after the other [1].
+
+    >>> counted_off(np.array([3, 0, 2])).tolist()
+    [0, 1, 2, 0, 1]
+    """
+    places: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return places
+
+
 def rounded(values: NDArray[np.float64], digits: int, to: np.ufunc = np.rint) -> NDArray[np.float64]:
     """Values with so many significant digits, each the float that is nearest to these; ``to`` is how they are rounded.
 

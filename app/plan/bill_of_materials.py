@@ -361,6 +361,13 @@ def media_of(
     return {level: tuple(media.items()) for level, media in carried.items()}, unreached
 
 
+def of_each_length(longest: Mapping[str, NDArray[Any]]) -> Iterator[tuple[NDArray[np.bool_], Mapping[str, float]]]:
+    """Where the longest links of a level are so long [m], for each length in columns; 0 where there are none."""
+    for level, column in longest.items():
+        for length in dict.fromkeys(column[column > 0].tolist()):
+            yield column == length, {level: length}
+
+
 def part_counts(
     choice: SwitchPair,
     cages: Cages,
@@ -527,12 +534,7 @@ class _Several(PricedDesign):
     def cabled(self) -> Cabled:
         """Their cables and switches; what cables are, each has by itself."""
         longest: Mapping[str, Any] = self.wanted.longest(self.prices.catalog)
-        used = (
-            (column == length, {level: length})
-            for level, column in longest.items()
-            for length in np.unique(column[column > 0]).tolist()
-        )
-        runs, _ = media_of(self.cages, self.prices, used, np.shape(self.design.tiers))
+        runs, _ = media_of(self.cages, self.prices, of_each_length(longest), np.shape(self.design.tiers))
         return _counted_and_priced(self.wanted, self.cages, self.prices, runs, {})
 
 

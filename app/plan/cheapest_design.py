@@ -18,7 +18,7 @@ from app.catalog.load import Catalog
 from app.formulas.arrays import Array, where
 from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import RailRuns
-from app.plan.bill_of_materials import LEVELS, Cages, Carried, laid_out, media_of, part_counts
+from app.plan.bill_of_materials import LEVELS, Cages, Carried, laid_out, media_of, of_each_length, part_counts
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.least_cost import LeastCosts, Narrowed, Options
@@ -677,12 +677,7 @@ class _Fabrics:
             longest = _longest_of(lengths, 0)
             joined = Joined(choice, cages, int(nodes[0]), int(managers[0]))
             return np.array([_cost_of(self.designs.at(some[0]), longest, joined, self.prices)])
-        used = (
-            (column == length, {level: length})
-            for level, column in lengths.items()
-            for length in dict.fromkeys(column[column > 0].tolist())
-        )
-        runs, unreached = media_of(cages, self.prices, used, len(some))
+        runs, unreached = media_of(cages, self.prices, of_each_length(lengths), len(some))
         cost = _parts(self.designs.at(some), runs, Joined(choice, cages, nodes, managers), self.prices)
         return np.asarray(unreached * UNREACHED + cost)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.formulas.arrays import where
+from app.formulas.arrays import counted_off, where
 from app.formulas.fabric import layouts, tree
 from app.plan.cluster import Cluster
 from app.plan.scenario import DesignRequest
@@ -120,8 +120,7 @@ class Sizes:
         hosts, up = self.hosts[some], self.fewest[some]
         if self.most is not self.fewest:
             step, counts = (column[some] for column in self._uplinks)
-            place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-            hosts, up = np.repeat(hosts, counts), np.repeat(up, counts) + place * np.repeat(step, counts)
+            hosts, up = np.repeat(hosts, counts), np.repeat(up, counts) + counted_off(counts) * np.repeat(step, counts)
         own = np.zeros(len(self.tapers), np.int64)
         taper = np.append(self.tapers, np.full(len(hosts), self.tapers[0]))
         return Leaves(np.concatenate((own, hosts)), np.concatenate((own, up)), taper)

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
+from app.formulas.arrays import grouped
 from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
 from app.formulas.training.goodput import campaign_time, time_to_train
@@ -246,15 +247,6 @@ def distinct(columns: Sequence[NDArray[Any]], count: int) -> tuple[Whole, Whole]
     return first, which
 
 
-def _members(group: Whole) -> list[Whole]:
-    """Which rows belong to each of some groups.
-
-    >>> [rows.tolist() for rows in _members(np.array([0, 1, 0]))]
-    [[0, 2], [1]]
-    """
-    return np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-
-
 class PlanColumns:
     """A grid's plans, by the place of each of their fields' values.
 
@@ -390,7 +382,7 @@ class PlanColumns:
         kind = np.arange(len(networks)) if self.limited else _numbered(network.alike for network in networks)
         columns = (kind[bought], *(rows.places[name] for name in names), *blanks.values())
         first, group = distinct(columns, len(site))
-        for row, members in zip(first, _members(group), strict=True):
+        for row, members in zip(first, grouped(group), strict=True):
             different, which = np.unique(bought[members], return_inverse=True)
             paid = {
                 name: self.values[name].numbers[rows.places[name][members]]
@@ -449,7 +441,7 @@ class PlanColumns:
         first, group = distinct([rows.places[name][some] for name in names], len(some))
         given = self.values.get("gpus")
         inputs: dict[int, Inputs] = {}
-        for row, members in zip(some[first], _members(group), strict=True):
+        for row, members in zip(some[first], grouped(group), strict=True):
             scenario = self._scenario(rows, row, self.sizeless)
             gpus = given.numbers[rows.places["gpus"][some[members]]].tolist() if given else [scenario.gpus]
             request, prices = scenario.part(NetworkRequest), PriceList.of(scenario.part(PriceRequest), self.catalog)
@@ -584,7 +576,7 @@ class PlanColumns:
         first, group = distinct([kind[which], *(rows.places[name] for name in names)], len(which))
         sizes = {name: np.array([getattr(cluster, name) for cluster in clusters])[which] for name in ("gpus", "nodes")}
         progress, overhead = np.empty(len(which)), np.empty(len(which))
-        for row, members in zip(first, _members(group), strict=True):
+        for row, members in zip(first, grouped(group), strict=True):
             operation = self._scenario(rows, row, self.paid).part(OperationRequest)
             several = but(clusters[which[row]], **{name: column[members, None] for name, column in sizes.items()})
             checkpoints = checkpointing(asked[which[row]].parameters, several, operation, self.catalog)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas import costs
-from app.formulas.arrays import maximum, minimum, where
+from app.formulas.arrays import counted_off, maximum, minimum, where
 from app.formulas.fabric import layouts
 
 Floats = NDArray[np.float64]
@@ -332,7 +332,7 @@ class RailRuns(NamedTuple):
         the longest of a node, and where the leaves' rack stands on the two diagonals [m].
         """
         counts = end - begin
-        place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - begin, counts)
+        place = counted_off(counts) + np.repeat(begin, counts)
         design = np.repeat(design, counts)
         first, last, rack = self._racks(floor, design, place)
         there = place * self.unit_nodes[design] < self.nodes[design]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.formulas.arrays import grouped
 from app.formulas.records import but
 from app.formulas.training.arguments import Job
 from app.formulas.training.columns import Columns, Numbers, Whole, columns_at, written_out
@@ -177,11 +178,7 @@ class Grid:
     def of_each_batch(self, places: Whole) -> list[Any]:
         """Which of some places of the table, or of its runs, are each batch's."""
         many = len(self.splits.batches)
-        if many == 1:
-            return [slice(None)]
-        batch = self.batch_of(places)
-        ends = np.cumsum(np.bincount(batch, minlength=many))
-        return np.split(np.argsort(batch, kind="stable"), ends[:-1])
+        return [slice(None)] if many == 1 else grouped(self.batch_of(places), many)
 
     def of_each(self, places: Whole, values: Numbers, number: Callable[[Numbers], float]) -> Numbers:
         """A number of the values of each batch's, whose last axis are some places."""
