@@ -169,7 +169,7 @@ def _calibration(text: str) -> str:
 
 
 CalibrationText = Annotated[
-    str, Field(max_length=80, examples=["1.4~0.05,0.97~0.01,1.1~0.12"]), AfterValidator(_calibration)
+    str, Field(min_length=1, max_length=80, examples=["1.4~0.05,0.97~0.01,1.1~0.12"]), AfterValidator(_calibration)
 ]
 
 
@@ -427,7 +427,7 @@ class ModelRequest(Request):
     shared_experts: Annotated[Count, Field(ge=0, le=1024)] | None = _field(
         "shape", "Shared experts", "Experts that every token meets."
     )
-    training_tokens: Annotated[Number, Field(gt=0, le=1e17)] = _field(
+    training_tokens: Annotated[Number, Field(ge=1, le=1e17)] = _field(
         "model", "Training tokens", "Such as 15T.", 15e12, usual=Usual.read("1B", "15T", "50T", "1")
     )
     sequence_length: Count = _field(

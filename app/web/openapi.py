@@ -165,7 +165,7 @@ PATH_PARAMETERS: Mapping[str, Schema] = {
     "kind": {"description": "A kind of entry.", "schema": {"type": "string", "enum": list(KINDS)}},
     "key": {
         "description": "Key of an entry of that kind.",
-        "schema": {"type": "string", "maxLength": 200, "examples": ["h100-sxm"]},
+        "schema": {"type": "string", "minLength": 1, "maxLength": 200, "examples": ["h100-sxm"]},
     },
 }
 SELECTION: Mapping[str, Schema] = {

@@ -65,7 +65,7 @@ def ask(
 
 def with_known_values(schema: Any) -> Any:
     """The document with texts that are sure to be understood: keys that the catalogue has today, units by name, and of
-    text with a form of its own the examples.
+    text with a form of its own the examples, or nothing where that may be said.
 
     The document itself leaves them open: the catalogue grows, and more texts with units are read than a pattern says.
     Nor can it say that `parameters` stand for the shape of a model of one's own, and beside a preset are refused, or
@@ -77,8 +77,8 @@ def with_known_values(schema: Any) -> Any:
         return schema
     if known := KNOWN.get(schema.get("x-catalog", "")):
         return {"type": "string", "enum": known}
-    if schema.keys() >= {"examples", "maxLength"} and schema.get("type") == "string":
-        return {"type": "string", "enum": schema["examples"]}
+    if schema.keys() >= {"examples", "maxLength"} and "pattern" not in schema and schema.get("type") == "string":
+        return {"type": "string", "enum": schema["examples"] + [""] * (not schema.get("minLength"))}
     if isinstance(schema.get("examples"), list):  # each is one of its own: all of them together are no question
         schema = {name: one for name, one in schema.items() if name != "examples"}
     if "x-unit" in schema and schema.get("type") == ["number", "string"]:

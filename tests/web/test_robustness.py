@@ -35,8 +35,9 @@ from tests.fuzz import contract, hostile
         "/api/v1/serve/size?gpu=h200-sxm&model=llama-3-8b&request_rate=5e-324",
         "/api/v1/serve?gpus=8&model=llama-3-8b&request_rate=5e-324",
         "/api/v1/serve?gpus=8&model=llama-3-8b&concurrency=5e-324",
-        # A run that takes no time, and one that costs nothing.
-        "/api/v1/plan?training_tokens=5e-324",
+        # A run of one token, and one that costs nothing.
+        "/api/v1/plan?training_tokens=1&include=explanations",
+        "/api/v1/size?gpu=h100-sxm&gpus=64&training_tokens=1",
         # A rate that is nothing once it is shared, where the library's own tables choose.
         "/api/v1/plan?scale_up_domain=1&network_rate=5e-324&message=5e-324",
         "/api/v1/cost?price_nic=0&price_switch=0&price_transceiver=0&price_cable=0",
@@ -47,6 +48,14 @@ from tests.fuzz import contract, hostile
 def test_what_broke_once_is_answered(client: TestClient, address: str) -> None:
     answer = client.get(address)
     assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("path", ["plan", "size"])
+def test_a_run_has_one_token_at_least(client: TestClient, path: str) -> None:
+    """Of less there is no time that another could be divided by."""
+    answer = client.get(f"/api/v1/{path}?gpu=h100-sxm&gpus=64&training_tokens=5e-324")
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "#/training_tokens"
 
 
 PLAIN = ("0", "0" * 20, "0" * 40, "0" * 41, "007", "8", "123456789", "-1", "1 bananas", "٣")
