@@ -434,9 +434,11 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     schemas["field.blank"] = {"type": "string", "maxLength": 0, "description": "The default."}
     schemas |= {name: {"type": "string", "maxLength": units.LONGEST, **text} for name, text in TEXTS.values()}
     for name, schema in every.items():
+        parameters[name] = _parameter(name, schema, every)
+        if name.startswith("catalog.") and schema.get("type") == "array":  # no body has it: its parameter says all
+            continue
         hidden = {"nullable", "title"} if "enum" in schema else {"nullable"}  # generators name an enum by its title
         schemas[f"field.{name}"] = {key: value for key, value in schema.items() if key not in hidden}
-        parameters[name] = _parameter(name, schema, every)
     questions = {}
     for title, (model, by_prefix) in own.items():
         names = {name: _component(name, by_prefix) for name in model.model_fields}
@@ -546,13 +548,13 @@ def _several(name: str, schema: Schema) -> Schema:
 def _parameter(name: str, schema: Schema, every: Mapping[str, Schema]) -> Schema:
     """A field as a query parameter: text, where a blank stands for the default."""
     parameter: Schema = {"name": name.rpartition(".")[2], "in": "query", "description": schema["description"]}
-    reference = _reference("schemas", f"field.{name}")
     several = next((branch for branch in schema.get("anyOf", (schema,)) if branch.get("type") == "array"), None)
     if several is None:
+        reference = _reference("schemas", f"field.{name}")
         return parameter | {"schema": {"anyOf": [reference, *_texts(schema), _reference("schemas", "field.blank")]}}
     item = several["items"]
     texts = _texts(every[item["$ref"].rpartition("field.")[2]] if "$ref" in item else item)
-    inner = several | {"items": {"anyOf": [item, *texts]}} if texts else several if "anyOf" in schema else reference
+    inner = several | {"items": {"anyOf": [item, *texts, _reference("schemas", "field.blank")]}}
     return parameter | {"schema": inner, "style": "form", "explode": True}
 
 
