@@ -133,10 +133,19 @@ def _verdict(count: int, inside: int, efficiency: float | None, *, usual: bool) 
     first = f"{inside} of {count} measurements lie inside the predicted range"
     if efficiency is None:
         return f"{first}. Run up to 8 GiB to learn what the network delivers."
-    reached = f"{first}. Large messages reach {units.percent(efficiency)} of the predicted rate"
+    return f"{first}. {reached(efficiency, usual=usual)}"
+
+
+def reached(efficiency: float, *, usual: bool) -> str:
+    """What a median rate of large messages over the predicted one says; usual where all lie inside the range.
+
+    >>> reached(0.86, usual=False).replace("\u202f", " ")
+    'Large messages reach 86 % of the predicted rate, less than usual: look for a slow link or setting.'
+    """
+    large = f"Large messages reach {units.percent(efficiency)} of the predicted rate"
     if efficiency < 0.9:
-        return f"{reached}, {'which is not unusual' if usual else 'less than usual: look for a slow link or setting'}."
-    return f"{reached}: better than clusters we know of." if efficiency > 1.1 else f"{reached}, as they should."
+        return f"{large}, {'which is not unusual' if usual else 'less than usual: look for a slow link or setting'}."
+    return f"{large}: better than clusters we know of." if efficiency > 1.1 else f"{large}, as they should."
 
 
 Floats = NDArray[np.float64]
@@ -167,4 +176,5 @@ def measured(result: Result) -> Curve:
             Series("Predicted", "quickest", sizes, typical_rate, *ends, strong=True),
             Series("Measured", "measured", sizes, rates, rates, rates, dash="dot"),
         ),
+        y_logarithmic=False,
     )

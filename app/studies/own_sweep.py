@@ -22,6 +22,7 @@ from app.plan.scenario import Scenario
 from app.plan.site_calibration import NAMES, Sweep, calibrate
 from app.studies.benchmark_output import PORT, Output, read
 from app.studies.curve import Curve, Series
+from app.studies.nccl_tests import LARGE, reached
 
 Floats = NDArray[np.float64]
 LONGEST = 1_000_000
@@ -269,6 +270,15 @@ def _unusual(rows: Sequence[SweepRow]) -> Iterator[Finding]:
         )
 
 
+def verdict(sweep: OwnSweep) -> str:
+    """How fast large messages move beside what such parts usually give; blank where there is none."""
+    large = [row for row in sweep.rows if row.message >= LARGE]
+    if not large:
+        return ""
+    inside = all(row.usual.low <= row.measured <= row.usual.high for row in large)
+    return reached(float(np.median([row.usual.typical / row.measured for row in large])), usual=inside)
+
+
 def curve(sweep: OwnSweep, collective: str, gpus: int) -> Curve:
     """Bus bandwidth of one collective on so many GPUs: measured, usual and calibrated."""
     rows = sorted(
@@ -299,4 +309,5 @@ def curve(sweep: OwnSweep, collective: str, gpus: int) -> Curve:
             line("Calibrated", "quickest", "calibrated", strong=True),
             Series("Measured", "measured", sizes, measured, measured, measured, dash="dot"),
         ),
+        y_logarithmic=False,
     )

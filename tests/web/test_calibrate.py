@@ -44,13 +44,30 @@ def test_a_text_without_results_is_answered_with_a_sentence(client, body):
 
 def test_the_page_works_without_javascript_and_carries_the_calibration(client):
     empty = client.get("/calibrate?gpu=h100-sxm&gpus=16")
-    assert 'action="/calibrate" method="post"' in empty.text
+    assert 'action="/calibrate#result" method="post"' in empty.text
     page = client.post("/calibrate", data={"gpu": "h100-sxm", "gpus": "16", "text": TEXT, "model": "llama-2-13b"})
     assert page.status_code == 200
     assert "What they say of your cluster" in page.text
     assert "calibration=" in page.text
     assert "model=llama-2-13b" in page.text
     assert all(name in page.text for name in ("Usual", "Calibrated", "Measured"))
+
+
+def test_the_page_says_first_whether_the_cluster_is_as_it_should_be(client):
+    page = client.post("/calibrate", data={"gpu": "h100-sxm", "gpus": "16", "text": TEXT}).text
+    said = re.search(r'<section id="result".*?<p class="verdict">(.*?)</p>', page, re.DOTALL)
+    assert said
+    # 1 GiB in 4.7 ms is 428 GB/s of bus bandwidth and 8 GiB in 36.5 ms 441; two such servers usually give 444 and 466
+    assert said[1].replace("\u202f", " ") == "Large messages reach 95 % of the predicted rate, as they should."
+    late = "8589934592 2147483648 float sum -1 73000 117.7 220.6 0"
+    page = client.post("/calibrate", data={"gpu": "h100-sxm", "gpus": "16", "text": late}).text
+    assert "less than usual: look for a slow link or setting" in page
+
+
+def test_an_empty_paste_is_answered(client):
+    page = client.post("/calibrate", data={"gpu": "h100-sxm", "text": " "}).text
+    assert 'id="result"' in page
+    assert "No line of results was found" in page
 
 
 def test_files_are_read_beside_the_paste_without_javascript(client):

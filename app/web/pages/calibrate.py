@@ -8,7 +8,7 @@ from app.catalog.load import Catalog
 from app.plan.scenario import Scenario
 from app.report import tables
 from app.report.charts import curve_charts
-from app.studies.own_sweep import NEXT_DOCUMENT, CalibrateQuestion, curve
+from app.studies.own_sweep import NEXT_DOCUMENT, CalibrateQuestion, curve, verdict
 from app.web import form
 from app.web.answers import CalibrateAnswer, calibrate_answer
 from app.web.heavy_queue import Stopped, compute
@@ -32,7 +32,7 @@ TEXTS = ("text", "file")
 async def ask(request: Request) -> Response:
     """The form, with the cluster of the address."""
     pairs = request.query_params.multi_items()
-    return await compute(request, lambda _: _calibrate(request, pairs, ""))
+    return await compute(request, lambda _: _calibrate(request, pairs))
 
 
 @router.post("/calibrate")
@@ -48,19 +48,20 @@ async def answer(request: Request) -> Response:
     return await compute(request, work, heavy=True)
 
 
-def _calibrate(request: Request, pairs: list[tuple[str, str]], pasted: str) -> Response:
+def _calibrate(request: Request, pairs: list[tuple[str, str]], pasted: str | None = None) -> Response:
+    """The form, and what an output that was sent says, one without results too."""
     catalog: Catalog = request.app.state.catalog
     bound = form.bind(pairs, catalog)
     values = {
         "controls": form.controls(bound, catalog, ASKED),
         "hidden": {name: value for name, value in bound.typed.items() if name not in ASKED and value.strip()},
         "errors": [(name if name in ASKED else "", form.title(name), text) for name, text in bound.errors.items()],
-        "pasted": pasted,
+        "pasted": pasted or "",
         "answer": None,
     }
     if bound.scenario is None:
         return page(request, "calibrate.html", values, status=422)
-    if pasted.strip():
+    if pasted is not None:
         fields = {name: getattr(bound.scenario, name) for name in type(bound.scenario).model_fields}
         question = CalibrateQuestion.model_construct(**fields, text=pasted)
         answer = calibrate_answer(question, catalog)
@@ -81,6 +82,7 @@ def _shown(answer: CalibrateAnswer) -> dict[str, Any]:
     curves = [curve(answer, *place) for place in places[:MOST_CHARTS]]
     return {
         "answer": answer,
+        "verdict": verdict(answer),
         "sweeps": [(sweep.key, curve_charts.lines(sweep), tables.curve_table(sweep)) for sweep in curves],
         "carried": answer.permalink.removeprefix("/?"),
     }
