@@ -1,5 +1,6 @@
 """Which price goes for a part: the planner's own, the chosen edition's, or the market's."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -132,7 +133,8 @@ class PriceList:
         """One adapter of a node that has so many, on top of the node's price.
 
         What the node's price contains costs nothing more; those beyond the platform's own number are bought, and a
-        faster card than the platform's own costs the difference. A NIC's price that the planner types is always paid.
+        dearer card of at least the rate of the platform's own costs the difference. A NIC's price that the planner
+        types is always paid.
         Another edition than the market's prices cards by themselves, and its nodes are without them.
 
         Kept: with the draws of what is paid it takes 60 µs, twice a plan, and all clusters of such nodes share it.
@@ -142,20 +144,23 @@ class PriceList:
             return PaidPart(usual, usual)
         whole = platform.nics_per_node if content == "compute_nics" else platform.storage_nics
         included = min(whole * gpus_per_node / platform.gpus_per_node, adapters)
-        card = self._card(platform, family) if content == "compute_nics" else None
-        faster = nic is not None and nic.port_rate.typical > platform.nic_rate.typical
-        dearer = max(usual.typical - card.typical, 0.0) if card and faster else 0.0
+        card = self._card(platform) if content == "compute_nics" else None
+        needed = nic is not None and nic.port_rate.typical >= platform.nic_rate.typical
+        dearer = max(usual.typical - card.typical, 0.0) if card and needed else 0.0
         paid = (usual.typical * (adapters - included) + dearer * included) / adapters
         note = "Paid on top of what the node's price contains."
         high = max(usual.typical, paid) if contained == "may_contain" else None
         price = replace(usual, typical=paid, low=None, high=high, note=note, key=f"{usual.key}.contained")
         return PaidPart(price, usual, contained)
 
-    def _card(self, platform: Platform, family: str) -> Estimate | None:
-        """The adapter that a platform comes with [USD]."""
-        rate = platform.nic_rate.typical
-        fitting = (nic for nic in self.catalog.nics.values() if nic.port_rate.typical == rate and nic.ports == 1)
-        prices = [price for price in (self.nic(nic, family) for nic in fitting) if price]
+    def _card(self, platform: Platform) -> Estimate | None:
+        """The adapter that a platform comes with: InfiniBand's newest of its day, or the cheapest of its rate [USD]."""
+        rate, catalog = platform.nic_rate.typical, self.catalog
+        fitting = [nic for nic in catalog.nics.values() if nic.port_rate.typical == rate and nic.ports == 1]
+        usual = {network.nic for network in catalog.scale_out.values() if network.family == "infiniband"}
+        of_its_day = [nic for nic in fitting if nic.key in usual and (nic.year or 0) <= (platform.year or math.inf)]
+        newest = [max(of_its_day, key=lambda nic: nic.year or 0)] if of_its_day else fitting
+        prices = [price for price in (self.nic(nic, "infiniband") for nic in newest) if price]
         return min(prices, key=lambda price: price.typical, default=None)
 
     def by_rate(self, part: Switch | Nic) -> bool:
@@ -187,7 +192,7 @@ class PriceList:
 
     def _without_adapters(self, price: Estimate, platform: Platform, gpus_per_node: int) -> Estimate:
         """A node's price less that of the adapters in it, each at the market's [USD]."""
-        card = self.published(MARKET)._card(platform, "infiniband")
+        card = self.published(MARKET)._card(platform)
         cards = card.typical * platform.nics_per_node * gpus_per_node / platform.gpus_per_node if card else 0.0
         low, high = (None if end is None else max(end - cards, 0.0) for end in (price.low, price.high))
         return replace(price, typical=max(price.typical - cards, 0.0), low=low, high=high)

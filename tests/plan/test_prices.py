@@ -86,6 +86,18 @@ def test_cards_beyond_the_server_s_own_and_faster_ones_are_paid():
     assert paid(adapters=4).price.typical == 0
 
 
+def test_a_dearer_card_than_the_server_s_own_costs_the_difference_whatever_its_network():
+    # A server for Spectrum-X has BlueField-3 at $3,053 in place of the eight ConnectX-7 at $2,188 of its price.
+    assert paid(nic="bluefield-3", family="spectrum-x").price.typical == 3053 - 2188
+    # A server of 2020 came with ConnectX-6 at $1,200, whose card of NDR200 costs $2,129; JUPITER's came with that one.
+    assert paid("a100-sxm", "connectx-7-200").price.typical == 2129 - 1200
+    assert paid("a100-sxm", "connectx-6").price.typical == 0
+    quad = CATALOG.platforms["gh200-quad-ndr"]
+    assert prices().adapter(CATALOG.nics["connectx-7-200"], "infiniband", quad, 4, 4, "compute_nics").price.typical == 0
+    # What a server has on its board runs a slower network too.
+    assert paid("b300-sxm", "bluefield-3", family="spectrum-x").price.typical == 0
+
+
 def test_where_a_seller_does_not_say_the_range_runs_from_with_to_without():
     card = paid("h200-sxm")
     assert card.contained == "may_contain"
