@@ -167,3 +167,11 @@ def _reach(platform: Platform, link: ScaleUp) -> int:
     """GPUs that meet over a link the platform does not come with: its node over PCIe, its own domain over any other."""
     node = platform.gpus_per_node
     return min(node if link.family == "pcie" else max(node, platform.scale_up_domain), link.largest_domain)
+
+
+def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:
+    """The network of the other family whose port rate is nearest."""
+    family = "roce" if scale_out.family == "infiniband" else "infiniband"
+    rate = scale_out.port_rate.typical
+    others = [entry for entry in catalog.scale_out.values() if entry.family == family]
+    return min(others, key=lambda entry: abs(entry.port_rate.typical / rate - 1), default=None)

@@ -13,7 +13,7 @@ from app.formulas.arrays import Array
 from app.formulas.fabric import bisection, layouts
 from app.plan.bill_of_materials import PricedDesign
 from app.plan.cables import is_wanted
-from app.plan.cluster import Cluster
+from app.plan.cluster import Cluster, counterpart
 from app.plan.prices import PriceList
 from app.plan.result import Finding
 from app.plan.scenario import ClusterRequest, ModelRequest, NetworkRequest, Scenario
@@ -99,7 +99,8 @@ def idle_gpus(cluster: Cluster) -> Iterator[Finding]:
         return
     fewer, more, bought = gpus - odd, gpus - odd + unit, -(-gpus // unit)
     advice, changes = f"Use {f'{fewer:,} or ' if fewer else ''}{more:,} GPUs.", {"gpus": more}
-    idle = f"{'is' if bought == 1 else 'are'} bought and {more - gpus} of the GPUs stay idle."
+    left = f"{more - gpus} of the GPUs stay idle" if more - gpus > 1 else "one GPU stays idle"
+    idle = f"{'is' if bought == 1 else 'are'} bought and {left}."
     kind = "rack" if cluster.unit_nodes > 1 else "node"
     some = f"{gpus:,} GPUs do not fill {kind}s" if gpus > 1 else f"One GPU does not fill a {kind}"
     text = f"{some} of {unit}: {bought:,} {kind}{'s' if bought > 1 else ''} {idle}"
@@ -499,7 +500,8 @@ def _of_addresses(
             f"{needed:,} ports and switches need an address, and a subnet has {limit.typical:,.0f} unicast local "
             f"identifiers (the articles say {rounded:,.0f} devices).",
             ("gpus", "scale_out", "planes"),
-            "Split the cluster into subnets joined by InfiniBand routers and plan each by itself, or use Ethernet.",
+            "Use Ethernet, or split the cluster into subnets joined by InfiniBand routers and plan each by itself.",
+            {"scale_out": ethernet.key} if (ethernet := counterpart(cluster.scale_out, catalog)) else {},
         )
     elif needed > 0.8 * limit.typical:
         yield Finding(
@@ -647,10 +649,9 @@ def _included(network: PricedDesign, cluster: Cluster) -> Iterator[Finding]:
             continue
         worth = units.show(line.usual.typical * line.quantity, "USD")
         if line.contained == "contains":
-            text = (
-                f"The network cards, {worth} by themselves, are in the price of {cluster.platform.name}; the list of "
-            )
-            text += "parts has what is paid for them beyond it."
+            more = line.price.typical * line.quantity if line.price else 0.0
+            text = f"The servers' price includes their network cards, {worth} by themselves; the network's "
+            text += f"includes the {units.show(more, 'USD')} that these cost more." if more else "does not."
             yield Finding("note", "nics-included", text, ("nics_included",))
         else:
             text = f"Sellers of {cluster.platform.name} do not say whether its price contains the network cards: "

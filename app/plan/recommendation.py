@@ -12,7 +12,7 @@ from app.catalog.load import Catalog
 from app.formulas import costs
 from app.formulas.arrays import Array
 from app.plan.band import nan_is_an_answer
-from app.plan.cluster import Cluster, resolve
+from app.plan.cluster import Cluster, counterpart, resolve
 from app.plan.communication import Communication, communication
 from app.plan.job import job as training_job
 from app.plan.network import Network, choose_together, design_network, design_together
@@ -44,17 +44,17 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
         return None
     tie = abs(dearer) < TIE
     best = planned if tie or dearer > 0 else rival
-    outcome = "so the cost of the run does not decide between them" if tie else f"so {best.name} is the better buy"
+    outcome = "The cost of the run does not decide between them" if tie else f"{best.name} is the better buy"
     pace = (
-        f"finishes {percent(abs(slower), 1)} {'later' if slower > 0 else 'sooner'}"
+        f"finishes {percent(abs(slower), 1)} {'later' if slower > 0 else 'sooner'} than"
         if abs(slower) >= 5e-4
-        else "is as quick"
+        else "is as quick as"
     )
     price = f"costs {percent(abs(dearer), 1)} {'more' if dearer > 0 else 'less'} for the run"
     agrees, rule = rule_of_thumb(network.cluster.gpus, best, tie, catalog)
     return Recommendation(
         scale_out=best.key,
-        reason=f"Against {planned.name}, {rival.name}, each run as is best on it, {pace} and {price}, {outcome}.",
+        reason=f"{rival.name} {pace} {planned.name} and {price}, each with its own best parallelism. {outcome}.",
         rule_of_thumb=rule,
         agrees=agrees,
         tie=tie,
@@ -87,12 +87,19 @@ def turning_points(infiniband: Run, ethernet: Run) -> dict[str, Any]:
     dearer = float(costs.slack_in_price(cost, other, part)) if part > 0 else None
     names = first.cluster.scale_out.name, second.cluster.scale_out.name
     pace = f"{names[1]} takes {percent(abs(longer), 1)} {'longer' if longer > 0 else 'less time'} than {names[0]}"
-    price = (
-        f", or where {names[0]}'s network costs {percent(abs(dearer), 1)} {'more' if dearer > 0 else 'less'}"
-        if dearer is not None
-        else ""
-    )
+    price = f", or where {names[0]}'s network costs {price_change(dearer)}" if dearer is not None else ""
     return {"slower_allowed": longer, "dearer_allowed": dearer, "turns": f"Both cost the same where {pace}{price}."}
+
+
+def price_change(change: float) -> str:
+    """A change of price: as a share up to double, then as so many times as much.
+
+    >>> price_change(-0.173).replace("\u202f", " "), price_change(7.54)
+    ('17.3 % less', '8.5 times as much')
+    """
+    if change >= 1:
+        return f"{1 + change:.1f} times as much"
+    return f"{percent(abs(change), 1)} {'more' if change > 0 else 'less'}"
 
 
 def typical(values: Array) -> float:
@@ -160,14 +167,6 @@ def _and_rival(scenario: Scenario, catalog: Catalog) -> Iterator[Scenario]:
     rival = counterpart(catalog.scale_out[scenario.scale_out], catalog)
     if rival:
         yield on_network(scenario, rival.key)
-
-
-def counterpart(scale_out: ScaleOut, catalog: Catalog) -> ScaleOut | None:
-    """The network of the other family whose port rate is nearest."""
-    family = "roce" if scale_out.family == "infiniband" else "infiniband"
-    rate = scale_out.port_rate.typical
-    others = [entry for entry in catalog.scale_out.values() if entry.family == family]
-    return min(others, key=lambda entry: abs(entry.port_rate.typical / rate - 1), default=None)
 
 
 def degrees(parallelism: Parallelism) -> dict[str, object]:

@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field
 
 from app.catalog.load import Catalog
 from app.plan.band import Band
+from app.plan.cluster import counterpart
 from app.plan.evaluate import evaluate
-from app.plan.recommendation import counterpart
 from app.plan.result import Plan
 from app.plan.scenario import Scenario, another_network
 from app.studies.front import ALIKE

@@ -11,8 +11,8 @@ from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
 from app.formulas.serving.token_costs import cost_of_tokens
 from app.plan.band import nan_is_an_answer, record, result
+from app.plan.cluster import counterpart
 from app.plan.network import network_of
-from app.plan.recommendation import counterpart
 from app.plan.scenario import Scenario, another_network
 from app.plan.serving.serving_breakdown import evaluate_operation, front_of, layout_result
 from app.plan.serving.serving_inputs import setting

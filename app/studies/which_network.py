@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from app.catalog.load import Catalog
 from app.formulas import costs
 from app.plan.band import interval, record, result
+from app.plan.cluster import counterpart
 from app.plan.job.job import job_on
 from app.plan.network import network_of
-from app.plan.recommendation import TIE, Run, advised, counterpart, turning_points, typical
+from app.plan.recommendation import TIE, Run, advised, price_change, turning_points, typical
 from app.plan.scenario import Scenario, on_network
 from app.plan.total_cost import ownership
 from app.studies.curve import Curve, Mark, Series, short
@@ -223,5 +224,4 @@ def _price_allowed(runs: Pair, slower: float) -> Floats:
 
 def _title(names: list[str], slower: float, dearer: float) -> str:
     pace = f"{percent(abs(slower), 1)} {'longer' if slower > 0 else 'less'}"
-    price = f"{percent(abs(dearer), 1)} {'more' if dearer > 0 else 'less'}"
-    return f"The answer turns where {names[1]} takes {pace}, or {names[0]}'s network costs {price}."
+    return f"The answer turns where {names[1]} takes {pace}, or {names[0]}'s network costs {price_change(dearer)}."

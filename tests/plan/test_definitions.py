@@ -515,13 +515,14 @@ def test_the_dearer_network_is_named_with_how_much_later_and_dearer_its_run_is()
         slower = typical(rival.training.time_to_train) / typical(found.training.time_to_train) - 1
         assert found.recommendation is not None
         reason = found.recommendation.reason
-        assert reason.startswith(f"Against {CATALOG.scale_out[found.scenario['scale_out']].name}, ")
-        assert CATALOG.scale_out[other].name in reason
+        names = [CATALOG.scale_out[key].name for key in (other, found.scenario["scale_out"])]
+        assert reason.startswith(f"{names[0]} ")
+        assert f" {names[1]} and costs" in reason
         assert f"costs {percent(abs(dearer), 1)} {'more' if dearer > 0 else 'less'} for the run" in reason
         if abs(slower) >= 5e-4:
-            assert f"finishes {percent(abs(slower), 1)} {'later' if slower > 0 else 'sooner'}" in reason
+            assert f"finishes {percent(abs(slower), 1)} {'later' if slower > 0 else 'sooner'} than" in reason
         else:
-            assert "is as quick" in reason
+            assert "is as quick as" in reason
         tie = abs(dearer) < 0.02
         best = found.scenario["scale_out"] if tie or dearer > 0 else other
         assert found.recommendation.scale_out == best

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
+from app.plan.cluster import counterpart
 from app.plan.evaluate import evaluate
 from app.plan.job import job as training_job
 from app.plan.network import network_of
-from app.plan.recommendation import counterpart, degrees, run_on
+from app.plan.recommendation import degrees, run_on
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from tests.bands import bands, typical

@@ -624,11 +624,13 @@ def findings_of(**asked) -> dict[str, object]:
     return {finding.code: finding for finding in draft(**asked).findings}
 
 
-def test_the_cluster_that_is_called_enough_is_the_first_doubling_on_which_the_job_fits():
-    for gpus in (2, 4, 8, 16, 32, 64):  # by 64 to by 2
+def test_the_cluster_that_is_called_enough_is_the_first_doubling_of_whole_nodes_on_which_the_job_fits():
+    for gpus in (1, 2, 7, 8, 16, 32, 64):  # whole nodes of 8, by 16 to by 2
         finding = findings_of(gpus=gpus, model="llama-3-405b")["does-not-fit"]
         assert dict(finding.changes) == {"gpus": 128}
-    assert dict(findings_of(gpus=1, model="llama-3-405b")["does-not-fit"].changes) == {}
+    assert dict(findings_of(gpus=7)["does-not-fit"].changes) == {"gpus": 16}
+    assert dict(findings_of(gpus=7, gpu="gb200")["does-not-fit"].changes) == {"gpus": 72}  # a whole rack
+    assert dict(findings_of(gpus=1, gpu="l4", model="kimi-k2")["does-not-fit"].changes) == {}
     assert draft(gpus=128, model="llama-3-405b").runs
     assert not draft(gpus=64, model="llama-3-405b").runs
     assert finding.suggestion.startswith("128 GPUs are enough")

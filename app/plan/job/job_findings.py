@@ -363,10 +363,14 @@ def does_not_divide(setup: JobSetup) -> Finding:
 
 
 def _enough(setup: JobSetup) -> int | None:
-    """The first doubling of the cluster on which the job fits as asked; ``None`` up to 64 times."""
+    """The first doubling of the cluster, in whole nodes or racks, on which the job fits as asked; ``None`` up to 64
+    times."""
     cluster, layers = setup.cluster, float(setup.inputs.shape.layers)
-    for times in (2, 4, 8, 16, 32, 64):
-        gpus = cluster.gpus * times
+    whole = -(-cluster.gpus // cluster.unit_gpus) * cluster.unit_gpus
+    for times in (1, 2, 4, 8, 16, 32, 64):
+        gpus = whole * times
+        if gpus == cluster.gpus:
+            continue
         if gpus > 1_000_000 or gpus > setup.request.batch * cluster.gpus_per_node * layers:
             return None
         job = replace(setup, cluster=replace(cluster, gpus=gpus))

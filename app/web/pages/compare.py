@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
 from app.plan.band import Band
-from app.plan.recommendation import counterpart
+from app.plan.cluster import counterpart
 from app.plan.result import Plan
 from app.plan.scenario import Scenario, another_network
 from app.report.charts import comparison_charts
