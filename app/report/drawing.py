@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from app.catalog.names import TOPOLOGIES
+from app.catalog.names import TOPOLOGIES, listed
 from app.plan.result import Cluster, Fabric, FabricShape
 from app.report import direct_drawing
 from app.report.drawn_parts import HIGH, LEFT, RIGHT, ROW, TOP, WIDTH, Box, Canvas, Drawing, Way, mark_free, plural
@@ -56,12 +56,14 @@ def switches_in_words(fabric: Fabric) -> str:
     >>> from app import Scenario, evaluate, load_catalog
     >>> asked = ({"topology": name, "gpus": 512} for name in ("rail-optimized", "dragonfly"))
     >>> [switches_in_words(evaluate(Scenario(**each), load_catalog()).fabric) for each in asked]
-    ['16 leaf, 8 spine, 0 core switches', '32 switches in a dragonfly']
+    ['16 leaf and 8 spine switches', '32 switches in a dragonfly']
     """
     leaves = fabric.leaf_switches or 0
     if fabric.shape and fabric.shape.peers:
         return f"{plural(leaves, 'switch')} in {TOPOLOGIES[fabric.topology]}"
-    return f"{leaves:,} leaf, {fabric.spine_switches or 0:,} spine, {fabric.core_switches or 0:,} core switches"
+    tiers = {"leaf": leaves, "spine": fabric.spine_switches, "core": fabric.core_switches}
+    there = [f"{count:,} {tier}" for tier, count in tiers.items() if count]
+    return f"{listed(there)} {'switch' if there == ['1 leaf'] else 'switches'}" if there else "no switches"
 
 
 def _title(fabric: Fabric, shape: FabricShape) -> str:

@@ -120,8 +120,6 @@ class NetworkCost(Generic[Q]):
     family: str = result("", "Family", "nvlink, infiniband, roce, …", listed=False)
     edition: str = result("", "Price book", "market or rule-of-thumb.", words="edition")
     reach: int | None = result("1", "GPUs joined", "How many GPUs it joins; null where it cannot be built.")
-    switch: str = result("", "Switch", "Key of the leaf switch; blank where there is none to choose.")
-    tiers: int | None = result("1", "Tiers", "Tiers of switches.")
     cost: Q = result("USD", "Cost", "Cards, switches, modules, cables and spares; of NVLink its share of all nodes.")
     per_port: Q = result("USD", "Per port", "Cost over NIC ports in use.", formula="costs.per")
     per_gpu: Q = result("USD", "Per GPU", "Cost over GPUs.", formula="costs.per")
@@ -143,6 +141,8 @@ class NetworkCost(Generic[Q]):
         "What the whole cluster, owned, costs for a million tokens of the job with this network.",
         formula="costs.run",
     )
+    switch: str = result("", "Switch", "Key of the leaf switch; blank where there is none to choose.")
+    tiers: int | None = result("1", "Tiers", "Tiers of switches.")
 
 
 @record

@@ -538,7 +538,7 @@ def _few_tried(question: Question, catalog: Catalog) -> list[Finding]:
         return []
     names = [catalog.gpus[gpu].name for gpu in question.gpu]
     text = f"Tried were {listed(names)}, of {len(sold(catalog))} GPUs that are on sale."
-    return [Finding("note", "few-gpus-tried", text, ("gpu",), "Name others as candidates, or explore all.")]
+    return [Finding("note", "few-gpus-tried", text, ("gpu",), "Explore all, or name others as candidates.")]
 
 
 @nan_is_an_answer

@@ -653,6 +653,11 @@ def test_numbers_lead_to_notes_that_say_whose_they_are(client: TestClient, addre
     assert all(any(letter.isalpha() for letter in name) for name in named)
 
 
+def test_that_few_gpus_were_tried_leads_to_all_of_them(client: TestClient) -> None:
+    page = client.get("/size?deadline=60+days&model=llama-3-8b").text
+    assert '<a href="/explore?deadline=60+days&amp;model=llama-3-8b">Explore all, or name others' in page
+
+
 def test_a_name_with_a_comma_is_one_part_of_a_pinned_plan(client: TestClient) -> None:
     headline = next(get(client, "/?gpu=a100-sxm&scale_out=efa-100").all("div", id="headline"))
     assert "Elastic Fabric Adapter, 100 Gb/s interfaces (v1, v2)" in json.loads(headline["data-parts"])
@@ -671,6 +676,8 @@ def test_the_first_visit_is_small(client: TestClient) -> None:
 def test_errors_are_pages_for_people_and_problems_for_programs(client: TestClient) -> None:
     page = get(client, "/nowhere", 404)
     assert "nothing at this address" in page.text("main")
+    assert "/docs" not in page.text("main")  # that hint is for programs
+    assert "/docs lists" in client.get("/nowhere").json()["detail"]
     assert client.get("/nowhere").headers["content-type"] == "application/problem+json"
     api = client.get("/api/v1/nowhere", headers={"accept": "text/html"})
     assert api.headers["content-type"] == "application/problem+json"

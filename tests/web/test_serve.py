@@ -131,6 +131,18 @@ def test_sizing_by_get_and_post_agree_and_the_page_says_the_same(client: TestCli
     assert client.get(answer["permalink"]).status_code == 200
 
 
+def test_a_cluster_that_is_cheapest_and_smallest_is_named_once(client: TestClient) -> None:
+    for asked, once in (
+        ("gpu=mi355x&users=2000&tpot_limit=50+ms", True),
+        ("gpu=h100-sxm&gpu=b200-sxm&users=2000", False),
+    ):
+        answer = client.get(f"{API}/size?{asked}").json()
+        assert (answer["cheapest"] == answer["fewest_gpus"]) is once
+        page = client.get(f"/serve/size?{asked}").text
+        assert ("<dt>Cheapest, on fewest GPUs</dt>" in page) is once
+        assert ("<dt>Fewest GPUs</dt>" in page) is not once
+
+
 def test_one_candidate_alone_needs_no_list(client: TestClient) -> None:
     answer = client.get(f"{API}/size?gpu=h100-sxm&scale_out=roce-400").json()
     assert {one["gpu"] for one in answer["candidates"]} == {"h100-sxm"}

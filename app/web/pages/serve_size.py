@@ -1,5 +1,6 @@
 """Which cluster serves so many users or requests within limits, as a page."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -8,7 +9,7 @@ from app.catalog.load import Catalog
 from app.plan.job.shape import model_name
 from app.plan.scenario import ModelRequest
 from app.report.charts import serving_charts
-from app.studies.serving_sizing import ServeSizeQuestion
+from app.studies.serving_sizing import ServeSizeQuestion, ServingCandidate
 from app.units import show
 from app.web import form
 from app.web.answers import ServeSizeAnswer, serve_size_answer
@@ -52,9 +53,21 @@ def _content(request: Request, bound: form.BoundForm, answer: ServeSizeAnswer | 
     return {
         "answer": answer,
         "verdict": _in_a_sentence(answer, bound, catalog) if answer else "",
+        "picks": list(_picks(answer)) if answer else [],
         "figure": serving_charts.candidates(answer, catalog) if answer else None,
         **question_of(request, bound, QUESTION, CHOICES),
     }
+
+
+def _picks(answer: ServeSizeAnswer) -> Iterator[tuple[str, ServingCandidate | None, str]]:
+    """What to choose among: a title, a cluster, and why it stands there."""
+    if answer.cheapest and answer.cheapest == answer.fewest_gpus:
+        why = "least cost an hour, owned; whole nodes and racks, as they are bought"
+        yield "Cheapest, on fewest GPUs", answer.cheapest, why
+    else:
+        yield "Cheapest", answer.cheapest, "least cost an hour, owned"
+        yield "Fewest GPUs", answer.fewest_gpus, "whole nodes and racks, as they are bought"
+    yield "Quickest", answer.lowest_latency, "least time per token"
 
 
 def _in_a_sentence(answer: ServeSizeAnswer, bound: form.BoundForm, catalog: Catalog) -> str:
