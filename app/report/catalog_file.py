@@ -37,7 +37,9 @@ class Listed(NamedTuple):
         return f"/catalog/{self.kind}" + (f"#source-{self.key}" if self.kind == "sources" else f"/{self.key}")
 
 
-def catalog_csv(entries: Iterable[Listed], kind: str, version: str, site: str) -> Iterator[str]:
+def catalog_csv(
+    entries: Iterable[Listed], kind: str, version: str, site: str, *, heading: bool = True
+) -> Iterator[str]:
     """Entries of one kind, a row each with a column for each field; or, of constants and of all kinds, their numbers.
 
     An exact number is its own low and high. The last columns say what a row rests on, as in other files.
@@ -47,16 +49,18 @@ def catalog_csv(entries: Iterable[Listed], kind: str, version: str, site: str) -
         kind: the kind they are of; blank for several.
         version: of the catalogue.
         site: address of this service.
+        heading: whether a line of headings stands above.
     """
     after = ["catalog_version", "permalink"]
     if kind not in ONE_EACH:
         headings = ["kind", "key", "name", "low", "typical", "high", "unit", "status", "date", "source", "note", *after]
-        return csv_lines(headings, ([*row, version, site + one.page] for one in entries for row in _numbers(one)))
+        numbers = ([*row, version, site + one.page] for one in entries for row in _numbers(one))
+        return csv_lines(headings if heading else (), numbers)
     units = {name: _unit(hint) for name, hint in get_type_hints(ONE_EACH[kind], include_extras=True).items()}
     units = {name: unit for name, unit in units.items() if name not in ("key", "claims", "model_config")}
-    headings = [heading for name, unit in units.items() for heading in _headings(name, unit)]
+    headings = [one for name, unit in units.items() for one in _headings(name, unit)]
     rows = ([one.key, *_fields(one, units), _sources(one), version, site + one.page] for one in entries)
-    return csv_lines(["key", *headings, "sources", *after], rows)
+    return csv_lines(["key", *headings, "sources", *after] if heading else (), rows)
 
 
 def _unit(hint: Any) -> str:

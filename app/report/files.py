@@ -28,10 +28,11 @@ def safe(cell: object) -> object:
 
 
 def csv_lines(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """A CSV file (RFC 4180), a piece at a time, so that a long list needs no memory."""
+    """A CSV file (RFC 4180), a piece at a time, so that a long list needs no memory; it may have no headings."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow([safe(heading) for heading in headings])
+    if headings:
+        writer.writerow([safe(heading) for heading in headings])
     for row in rows:
         writer.writerow([_csv_cell(cell) for cell in row])
         if buffer.tell() > 32_768:

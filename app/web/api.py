@@ -306,7 +306,10 @@ async def sweep_grid(request: Request) -> Response:
 
     A sweep that takes longer than one request may, or has more points, is cut off: its last row says so in `error`,
     and names the `cursor` that asks for the rest. Where the connection broke, that is the header `x-sweep-cursor`, to
-    whose number, up to the dash, the rows that came are added.
+    whose number, up to the dash, the rows that came are added. The rows of a CSV that goes on have no heading, so that
+    they can be put below those before: `content-type: text/csv; header=absent` says so, and
+    `Accept: text/csv; header=present` asks for one. The row that says where a sweep was cut off is not among the rows
+    to count.
 
     Of each field the first value that lies far from what is met in practice, mostly a number whose unit was left out,
     is a finding in the header `x-sweep-findings`, as JSON.
@@ -336,7 +339,7 @@ async def sweep_grid(request: Request) -> Response:
         "x-sweep-cursor": cursors.written(begin, _swept(grid), loaded),
         "x-sweep-findings": json.dumps([vars(finding) for finding in findings]),
     }
-    kind, rows_as = row_formats.accepted(request.headers.get("accept", ""), grid)
+    kind, rows_as = row_formats.accepted(request.headers.get("accept", ""), grid, goes_on=begin > 0)
     batches = _counted(request, _batches(first, rows, request.app.state.heavy_queue, until))
 
     def rest(done: int) -> Rows:

@@ -16,7 +16,19 @@ from app.units import Written, whole
 from app.web import answers, cursors, requests
 from app.web.heavy_queue import Stopped, compute
 from app.web.problems import ProblemError
-from app.web.responses import CSV, PageCache, attached, reply, to_json
+from app.web.responses import (
+    JSON,
+    NEGOTIATED,
+    PLAIN_CSV,
+    PageCache,
+    attached,
+    csv_type,
+    entity_tag,
+    preferred,
+    reply,
+    to_json,
+    wants_heading,
+)
 
 LIST = "/api/v1/catalog"
 WRITTEN = r"[^\s\x1c-\x1f\x85]|^$"
@@ -55,7 +67,9 @@ class CatalogQuestion(BaseModel):
         title="Cursor",
         description="Where the list goes on: the `cursor` of the answer before, all else as it was.",
     )
-    format: Literal["json", "csv"] = Field("json", title="Format", description="How the answer is written.")
+    format: Literal["json", "csv"] | None = Field(
+        None, title="Format", description="How the answer is written. Blank: as `Accept` says, JSON if it does not."
+    )
 
     def fits(self, one: Listed) -> bool:
         """Whether an entry is asked for."""
@@ -91,7 +105,8 @@ def _said(one: Listed) -> str:
 async def get_catalog(request: Request) -> Response:
     """Every constant with its unit, range, source and status, by kind and key.
 
-    Or those entries that the fields below name, at most so many at a time. As CSV each number is a row.
+    Or those entries that the fields below name, at most so many at a time. As CSV (`format=csv`, or
+    `Accept: text/csv`) each number is a row.
     """
     return await _listed(request, "")
 
@@ -100,7 +115,9 @@ async def get_catalog_kind(request: Request) -> Response:
     """The entries of one kind, by key, and the sources that they cite.
 
     All, or those that the fields below name; with `limit` the answer's `cursor`, and its header `link`, lead to the
-    next ones. As CSV each entry is a row, of prices and constants each number; the last columns are what it rests on.
+    next ones. As CSV (`format=csv`, or `Accept: text/csv`) each entry is a row, of prices and constants each number;
+    the last columns are what it rests on. The next ones have no heading, so that they can be put below those before,
+    unless `Accept: text/csv; header=present` asks for one.
     """
     return await _listed(request, request.path_params["kind"])
 
@@ -137,20 +154,24 @@ async def _listed(request: Request, kind: str) -> Response:
     asked = requests.address(request, REPEATABLE)
     question = requests.validate(CatalogQuestion, asked, request.app.state.catalog, strict=False)
     cache: PageCache = request.app.state.page_cache
-    if cached := cache.known(request):
+    accept = request.headers.get("accept", "")
+    as_csv = (question.format or preferred(accept, (JSON, PLAIN_CSV))) in ("csv", PLAIN_CSV)
+    if not as_csv and (cached := cache.known(request, NEGOTIATED)):
         return cached
 
     def work(_: Stopped) -> Response:
         page = _page(question, kind, request.app.state.catalog)
-        if question.format == "json" and not asked:
-            return cache.keep(request, _json(request, _entries(page, kind), cited=bool(kind)))
-        headers = _next(request, asked, page.cursor)
-        if question.format == "json":
+        if not (as_csv or asked):
+            return cache.keep(request, _json(request, _entries(page, kind), cited=bool(kind)), vary=NEGOTIATED)
+        headers = {"vary": NEGOTIATED, **_next(request, asked, page.cursor)}
+        if not as_csv:
             return reply(request, _json(request, _entries(page, kind), cited=True), headers=headers)
+        heading = wants_heading(accept, goes_on=question.cursor is not None)
         site, version = str(request.base_url).rstrip("/"), request.app.state.catalog.version
-        file = "".join(catalog_csv(page.entries, kind, version, site)).encode()
+        file = "".join(catalog_csv(page.entries, kind, version, site, heading=heading)).encode()
         name = f"railyard-{'-'.join(filter(None, ('catalog', kind)))}.csv".replace("_", "-")
-        return reply(request, file, CSV, headers=attached(name) | headers)
+        tag = f"{entity_tag(request)}-{'csv' if heading else 'rows'}"
+        return reply(request, file, csv_type(heading=heading), headers=attached(name) | headers, tag=tag)
 
     return await compute(request, work)
 

@@ -6,9 +6,10 @@ is computed. Assets, which have content of their own, bring their own.
 
 import gzip
 import hashlib
+import re
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
@@ -24,8 +25,11 @@ from app.catalog.load import Catalog
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
 CSV = "text/csv; charset=utf-8"
+PLAIN_CSV = CSV.partition(";")[0]
 FRESH = "no-cache"
 """Keep it, and ask each time whether it still holds."""
+ENCODED, NEGOTIATED = "accept-encoding", "accept, accept-encoding"
+"""Headers that answers differ by: all by the first, those that come in several formats by both."""
 SMALLEST = 1000
 """Bytes below which compression gains nothing."""
 TEXT = ("text/", "application/javascript", JSON, "application/manifest+json", "image/svg+xml")
@@ -78,14 +82,14 @@ def entity_tag(request: Request) -> str:
     return digest.hexdigest()
 
 
-def not_modified(request: Request) -> Response | None:
-    """The 304, before anything is computed, when the client has the answer.
+def not_modified(request: Request, vary: str = ENCODED) -> Response | None:
+    """The 304, before anything is computed, when the client has the answer, which differs by these headers.
 
     ``*`` has to wait: only where there is an answer is there something that it can match.
     """
     if request.method != "GET" or "if-none-match" not in request.headers:
         return None
-    return _unchanged(request, entity_tag(request), {"cache-control": FRESH}, any_answer=False)
+    return _unchanged(request, entity_tag(request), {"cache-control": FRESH, "vary": vary}, any_answer=False)
 
 
 def _unchanged(request: Request, tag: str, headers: Mapping[str, str], *, any_answer: bool = True) -> Response | None:
@@ -97,7 +101,7 @@ def _unchanged(request: Request, tag: str, headers: Mapping[str, str], *, any_an
     match = next((candidate for candidate in (f'"{tag}"', f'"{tag}-gzip"') if candidate in copies), None)
     if match is None and not (any_answer and "*" in copies):
         return None
-    kept = {"cache-control": headers["cache-control"], "vary": "accept-encoding", "etag": match or f'"{tag}"'}
+    kept = {"cache-control": headers["cache-control"], "vary": headers["vary"], "etag": match or f'"{tag}"'}
     return Response(status_code=304, headers=kept)
 
 
@@ -120,6 +124,39 @@ def wishes(accept: str) -> Mapping[str, float]:
         except ValueError:
             weights[name] = 0.0
     return weights
+
+
+def preferred(accept: str, kinds: Sequence[str]) -> str:
+    """Of several media types the one that a client would have most; of equals what it names most exactly, or the first.
+
+    >>> offered = ("application/json", "text/csv")
+    >>> [preferred(text, offered) for text in ("", "*/*", "text/*", "text/csv, */*", "text/csv;q=0.5, */*")]
+    ['application/json', 'application/json', 'text/csv', 'text/csv', 'application/json']
+    """
+    wished = wishes(accept)
+
+    def wish(kind: str) -> tuple[float, int]:
+        names = ("*/*", kind.partition("/")[0] + "/*", kind)
+        exact = max((place for place, name in enumerate(names) if name in wished), default=-1)
+        weight = wished[names[exact]] if exact >= 0 else 0.0
+        return weight, exact if weight else -1
+
+    return max(kinds, key=wish)
+
+
+def wants_heading(accept: str, *, goes_on: bool) -> bool:
+    """Whether a client's CSV begins with a heading: as it says (RFC 4180, section 3), else where no rows were before.
+
+    >>> wants_heading("text/csv", goes_on=True), wants_heading("text/csv; header=present", goes_on=True)
+    (False, True)
+    """
+    said = re.search(r"text/csv[^,]*;header=(present|absent)", accept.lower().replace(" ", ""))
+    return said[1] == "present" if said else not goes_on
+
+
+def csv_type(*, heading: bool) -> str:
+    """The media type of CSV with or without a heading."""
+    return CSV if heading else f"{CSV}; header=absent"
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
@@ -175,7 +212,7 @@ def reply(
         zipped: the body, compressed already.
         level: of compression. Level 4 takes twice the time of 1 and spares a tenth of the bytes.
     """
-    headers = {"cache-control": FRESH, "vary": "accept-encoding", **(headers or {})}
+    headers = {"cache-control": FRESH, "vary": ENCODED, **(headers or {})}
     suffix = ""
     worth = zipped is not None or (len(body) > SMALLEST and media_type.startswith(TEXT))
     if worth and wants_gzip(request):
@@ -202,9 +239,9 @@ class PageCache:
         self.held: OrderedDict[tuple[Any, ...], tuple[bytes, str]] = OrderedDict()
         self.lock = Lock()
 
-    def known(self, request: Request) -> Response | None:
+    def known(self, request: Request, vary: str = ENCODED) -> Response | None:
         """What this address was answered with before, or the 304 where the client has it."""
-        if unchanged := not_modified(request):
+        if unchanged := not_modified(request, vary):
             return unchanged
         key = _address(request)
         with self.lock:
@@ -213,16 +250,18 @@ class PageCache:
             self.held.move_to_end(key)
             zipped, media_type = self.held[key]
         body = b"" if wants_gzip(request) else gzip.decompress(zipped)
-        return reply(request, body, media_type, zipped=zipped)
+        return reply(request, body, media_type, headers={"vary": vary}, zipped=zipped)
 
-    def keep(self, request: Request, body: bytes, media_type: str = JSON, level: int = 5) -> Response:
+    def keep(
+        self, request: Request, body: bytes, media_type: str = JSON, level: int = 5, vary: str = ENCODED
+    ) -> Response:
         """The answer, kept for who asks for it again."""
         zipped = gzip.compress(body, level, mtime=0)
         with self.lock:
             self.held[_address(request)] = zipped, media_type
             while len(self.held) > self.most:
                 self.held.popitem(last=False)
-        return reply(request, body, media_type, zipped=zipped)
+        return reply(request, body, media_type, headers={"vary": vary}, zipped=zipped)
 
 
 def _address(request: Request) -> tuple[Any, ...]:

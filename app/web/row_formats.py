@@ -7,11 +7,10 @@ from typing import Any, Protocol
 
 from app.report.files import safe
 from app.studies.sweep import Grid, columns
-from app.web.responses import CSV, to_json, wishes
+from app.web.responses import PLAIN_CSV, csv_type, preferred, to_json, wants_heading
 
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
-PLAIN_CSV = CSV.partition(";")[0]
 Rows = list[dict[str, Any]]
 
 
@@ -38,14 +37,14 @@ class JsonRows:
 
 
 class CsvRows:
-    """A line of CSV for each row, below a heading."""
+    """A line of CSV for each row, below a heading or none."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], *, heading: bool) -> None:
         self.names = names
-        self.heading = csv_line(names)
+        self.heading = csv_line(names) if heading else b""
 
     def batch(self, rows: Rows) -> bytes:
-        """The lines of some rows, with the heading the first time."""
+        """The lines of some rows, below the heading the first time."""
         heading, self.heading = self.heading, b""
         return heading + b"".join(csv_line([record[name] for name in self.names]) for record in rows)
 
@@ -61,17 +60,22 @@ def csv_line(cells: Sequence[object]) -> bytes:
     return line.getvalue().encode()
 
 
-def accepted(accept: str, grid: Grid) -> tuple[str, RowFormat]:
+def accepted(accept: str, grid: Grid, *, goes_on: bool) -> tuple[str, RowFormat]:
     """The media type of a sweep's rows that a client would have most, NDJSON if it names none, and what writes them.
 
     What writes Arrow is loaded when the first asks for it: that takes 0.05 s.
+
+    Args:
+        accept: what the client accepts.
+        grid: the sweep.
+        goes_on: whether other rows were before, so that CSV needs no heading; every Arrow stream has a schema.
     """
-    wished = wishes(accept)
-    kind, wish = max(((kind, wished.get(kind, 0.0)) for kind in (ARROW, PLAIN_CSV)), key=lambda each: each[1])
-    if wish <= wished.get(NDJSON, 0.0):
+    kind = preferred(accept, (NDJSON, ARROW, PLAIN_CSV))
+    if kind == NDJSON:
         return NDJSON, JsonRows()
     if kind == PLAIN_CSV:
-        return CSV, CsvRows(columns(grid))
+        heading = wants_heading(accept, goes_on=goes_on)
+        return csv_type(heading=heading), CsvRows(columns(grid), heading=heading)
     from app.report.arrow_stream import ArrowStream
 
     return ARROW, ArrowStream(grid)

@@ -378,6 +378,56 @@ def test_a_column_of_a_list_has_the_numbers_of_its_entries(client: TestClient) -
     assert row["permalink"] == "http://testserver/catalog/gpus/h100-sxm"
 
 
+@pytest.mark.parametrize(
+    ("accept", "query", "kind"),
+    [
+        ("text/csv", "", "text/csv"),
+        ("text/*, application/json;q=0.5", "", "text/csv"),
+        ("text/csv, */*", "", "text/csv"),
+        ("application/json, text/csv", "", "application/json"),
+        ("*/*", "", "application/json"),
+        ("text/csv", "&format=json", "application/json"),
+        ("application/json", "&format=csv", "text/csv"),
+    ],
+)
+def test_a_list_comes_in_the_format_that_is_wanted_most(client: TestClient, accept: str, query: str, kind: str) -> None:
+    address = f"{API}/catalog/switches?limit=3{query}"
+    answer = client.get(address, headers={"accept": accept})
+    assert answer.headers["content-type"].startswith(kind)
+    assert answer.headers["vary"] == "accept, accept-encoding"
+    same = {"accept": accept, "if-none-match": answer.headers["etag"]}
+    assert client.get(address, headers=same).status_code == 304
+
+
+def test_a_format_of_a_list_is_not_taken_for_another(client: TestClient) -> None:
+    address = f"{API}/catalog/gpus"
+    for first, second in (("text/csv", "application/json"), ("application/json", "text/csv")):
+        tag = client.get(address, headers={"accept": first}).headers["etag"]
+        answer = client.get(address, headers={"accept": second, "if-none-match": tag})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith(second)
+
+
+@pytest.mark.parametrize("path", ["/catalog", "/catalog/gpus", "/catalog/prices"])
+def test_portions_of_a_list_as_csv_are_one_file(client: TestClient, path: str) -> None:
+    whole = client.get(API + path, headers={"accept": "text/csv"})
+    address, text = f"{API}{path}?limit=17", ""
+    while address:
+        page = client.get(address, headers={"accept": "text/csv"})
+        assert page.headers["content-type"].endswith("header=absent") == bool(text)
+        text += page.text
+        address = page.links["next"]["url"] if "link" in page.headers else ""
+    assert text == whole.text
+
+
+def test_a_portion_of_a_list_has_a_heading_where_it_is_asked_for(client: TestClient) -> None:
+    first = client.get(f"{API}/catalog/gpus?format=csv&limit=2")
+    address, heading = first.links["next"]["url"], first.text.splitlines()[0]
+    bare, headed = (client.get(address, headers={"accept": f"text/csv{more}"}) for more in ("", "; header=present"))
+    assert headed.text.splitlines() == [heading, *bare.text.splitlines()]
+    assert bare.headers["etag"] != headed.headers["etag"]
+
+
 @pytest.mark.parametrize("part", ["/catalog", "/catalog/gpus", "/catalog/gpus/h100-sxm", "/catalog/sources/arithmetic"])
 def test_a_part_of_the_catalogue_names_the_page_that_shows_it(client: TestClient, part: str) -> None:
     page, _, place = get(client, part)["permalink"].partition("#")

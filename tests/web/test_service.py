@@ -258,8 +258,21 @@ def test_a_sweep_goes_on_where_its_connection_broke(client: TestClient) -> None:
     assert number == "0"
     rest = GOES_ON | {"cursor": f"7{dash}{digest}"}
     again = client.post("/api/v1/sweep", json=rest, headers={"accept": "text/csv"})
-    assert again.text.splitlines() == [answer.text.splitlines()[0], *answer.text.splitlines()[8:]]
+    assert again.text.splitlines() == answer.text.splitlines()[8:]
+    assert again.headers["content-type"] == "text/csv; charset=utf-8; header=absent"
     assert again.headers["x-sweep-cursor"] == rest["cursor"]
+
+
+@pytest.mark.parametrize(("said", "cursor", "heading"), [("present", "3", True), ("absent", "0", False)])
+def test_a_sweep_as_csv_has_a_heading_as_its_client_says(
+    client: TestClient, said: str, cursor: str, heading: bool
+) -> None:
+    answer = client.post("/api/v1/sweep", json=GOES_ON, headers={"accept": "text/csv"})
+    asked = GOES_ON | {"cursor": cursor + answer.headers["x-sweep-cursor"][1:]}
+    again = client.post("/api/v1/sweep", json=asked, headers={"accept": f"text/csv; header={said}"})
+    first, *rows = answer.text.splitlines()
+    assert again.text.splitlines() == [*([first] if heading else []), *rows[int(cursor) :]]
+    assert again.headers["content-type"].endswith("header=absent") is not heading
 
 
 def test_a_sweep_takes_every_field_of_a_scenario_as_its_base(client: TestClient) -> None:

@@ -30,7 +30,7 @@ from app.web.catalog_lists import CatalogQuestion
 from app.web.heavy_queue import HeavyQueue, Stopped, compute, compute_here, forwarded, hosts, is_heavy
 from app.web.pages.shared import PageRoute
 from app.web.problems import FieldProblem, ProblemError, invalid, pointer
-from app.web.responses import CSV, FRESH, JSON, attached, entity_tag, reply, to_json, wants_gzip, zipped_parts
+from app.web.responses import CSV, ENCODED, FRESH, JSON, attached, entity_tag, reply, to_json, wants_gzip, zipped_parts
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -260,7 +260,7 @@ async def cables(request: Request) -> Response:
     rows = await compute_here(request, work, heavy=True)
     queue: HeavyQueue = request.app.state.heavy_queue
     name = f"railyard-{scenario.gpus}-{scenario.gpu}-{scenario.scale_out}-cables.csv"
-    headers = {**attached(name), "cache-control": FRESH, "vary": "accept-encoding"}
+    headers = {**attached(name), "cache-control": FRESH, "vary": ENCODED}
     parts: Iterator[bytes] = (part.encode() for part in files.cable_csv(rows))
     suffix = ""
     if wants_gzip(request):
