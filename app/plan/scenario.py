@@ -975,9 +975,12 @@ def check_presets(catalog: Catalog) -> None:
 def another_network(scale_out: str) -> dict[str, Any]:
     """The changes that put a scenario on another network, without what was asked of the first one's alone.
 
-    Switches are of one network; tiers and units follow from their ports, and each spreads flows in its own way.
+    Switches are of one network; tiers and units follow from their ports, and each spreads flows and keeps queues short
+    in its own way.
     """
-    blank = ("switch", "spine_switch", "tiers", "nodes_per_unit", "load_balancing")
+    blank = (
+        "switch", "spine_switch", "tiers", "nodes_per_unit", "load_balancing", "flow_control", "congestion_control",
+    )  # fmt: skip
     return {"scale_out": scale_out, **dict.fromkeys(blank)}
 
 

@@ -112,7 +112,10 @@ class SizeAnswer(Chances, Answer, Envelope):
 
 @record
 class CostAnswer(CostStudy, Envelope):
-    """What networks cost side by side, what articles say of it, and owning against renting."""
+    """What networks cost side by side, what articles say of it, and owning against renting.
+
+    Of its inputs, what the design of each network settles at each size stays blank.
+    """
 
 
 @record
@@ -577,7 +580,7 @@ def cost_answer(question: CostQuestion, catalog: Catalog) -> CostAnswer:
     return CostAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
-        scenario=question.filled({**cluster.fields(), **network.fields()}),
+        scenario=question.filled(cluster.fields()),
         findings=by_severity((*of_question(cluster, question, catalog), *network.findings)),
         permalink="/cost?" + question.query(catalog_version=catalog.version),
         **vars(study),

@@ -5,6 +5,7 @@ import pytest
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
 from app.plan.machine import usual_controls
+from app.plan.scenario import on_network
 from app.studies.acceptance import sheet
 
 CATALOG = load_catalog()
@@ -70,6 +71,13 @@ def test_what_another_network_has_changes_nothing_and_is_said(scale_out, flow, s
     assert "flow-control-of-another-network" not in codes(scale_out=scale_out)
     plan = evaluate(Scenario(scale_out=scale_out, flow_control=flow, gpus=64, model="llama-3-8b"), CATALOG, ())
     assert any(says in finding.message for finding in plan.findings)
+
+
+def test_a_network_that_a_plan_is_compared_with_has_controls_of_its_own():
+    own = Scenario(scale_out="roce-400", flow_control="none", congestion_control="ecn")
+    rival = on_network(own, "infiniband-ndr")
+    assert (rival.flow_control, rival.congestion_control) == (None, None)
+    assert on_network(own, "roce-400") is own
 
 
 def test_the_sheet_checks_what_is_set():

@@ -20,6 +20,15 @@ def test_the_answer_is_the_same_asked_either_way(client: TestClient) -> None:
     )
 
 
+@pytest.mark.parametrize("query", ["", "gpus=512&scale_out=roce-400", "gpu=l40s&gpus=64&topology=fat-tree"])
+def test_the_inputs_of_an_answer_sent_back_are_the_same_answer(client: TestClient, query: str) -> None:
+    """At other sizes and on other networks each has switches, tiers and units of its own, as it had."""
+    answer = client.get(f"/api/v1/cost?{query}&exclude=permalink").json()
+    again = client.post("/api/v1/cost?exclude=permalink", json=answer["scenario"])
+    assert again.status_code == 200, again.text
+    assert again.json() == answer
+
+
 def test_rates_say_what_they_are_per(client: TestClient) -> None:
     answer = client.get("/api/v1/cost?gpus=64").json()
     row = next(row for row in answer["networks"] if row["network"] == "infiniband-ndr")
