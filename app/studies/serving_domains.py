@@ -1,4 +1,4 @@
-"""The same load on other scale-up domains and other networks: what each gives, and where a rack pays."""
+"""The same load on other scale-up domains and other networks: what each gives, and at which speeds a rack pays."""
 
 from collections.abc import Iterator, Sequence
 from math import isfinite
@@ -19,6 +19,7 @@ from app.plan.serving.serving_inputs import setting
 from app.plan.serving.serving_plan import plan_serving
 from app.plan.serving_result import ServingLayout, ServingPoint
 from app.plan.total_cost import ownership
+from app.studies.stretches import stretches
 from app.units import parse
 
 MILLION = parse("1M", "1")
@@ -45,15 +46,21 @@ class ServingVariant:
 
 
 @record
+class Speeds:
+    """A stretch of speeds of a user."""
+
+    above: float | None = result("1/s", "Above", "Tokens a second of a user; null from the slowest on.")
+    below: float | None = result("1/s", "Below", "Tokens a second of a user; null up to the quickest.")
+
+
+@record
 class ServingDomains:
     """The question's cluster first, then others beside it."""
 
     domains: tuple[ServingVariant, ...] = result("", "Domains", "Nodes and racks of GPUs over which domains reach.")
     networks: tuple[ServingVariant, ...] = result("", "Networks", "The same GPUs on other networks.")
-    rack_pays_from: float | None = result(
-        "1/s",
-        "The rack pays from",
-        "Tokens a second of a user from which on tokens cost less in the larger domain; 0 at every speed.",
+    rack_pays: tuple[Speeds, ...] = result(
+        "", "Where the rack pays", "Speeds of a user at which tokens cost less in the larger domain, the slowest first."
     )
 
 
@@ -68,7 +75,7 @@ def serving_domains(scenario: Scenario, catalog: Catalog) -> ServingDomains:
     return ServingDomains(
         domains=domains,
         networks=(domains[0], *networks) if networks else (),
-        rack_pays_from=pays_from(small.front, larger[-1].front) if larger else None,
+        rack_pays=pays(small.front, larger[-1].front) if larger else (),
     )
 
 
@@ -136,20 +143,28 @@ def variant(scenario: Scenario, catalog: Catalog) -> ServingVariant:
     )
 
 
-def pays_from(small: Sequence[ServingPoint], large: Sequence[ServingPoint]) -> float | None:
-    """The speed of a user from which on tokens cost less in the larger domain, 0 at every; ``None`` where they do not.
+def pays(small: Sequence[ServingPoint], large: Sequence[ServingPoint]) -> tuple[Speeds, ...]:
+    """The speeds of a user at which tokens cost less in the larger domain.
 
-    Between the points of a front, costs are read off straight lines of their logarithms; where the smaller domain is
-    too slow for a speed, the larger one pays.
+    Between the points of a front, costs are read off straight lines of their logarithms; where only one domain is
+    quick enough for a speed, it pays.
     """
     node, rack = (([p.interactivity for p in front][::-1], [p.cost for p in front][::-1]) for front in (small, large))
     if not node[0] or not rack[0] or None in node[1] or None in rack[1]:
-        return None
+        return ()
     speeds = np.union1d(*(np.asarray(speed) for speed, _ in (node, rack)))
-    speeds = speeds[(speeds >= max(node[0][0], rack[0][0])) & (speeds <= rack[0][-1])]
-    costs = [np.interp(speeds, speed, np.log(np.asarray(cost, float)), right=np.inf) for speed, cost in (node, rack)]
-    dearer = np.flatnonzero(costs[1] >= costs[0])
-    first = int(dearer[-1]) + 1 if dearer.size else 0
-    if first == speeds.size:
-        return None
-    return float(speeds[first]) if first else 0.0
+    speeds = speeds[speeds >= max(node[0][0], rack[0][0])]
+    cost, other = (
+        np.interp(speeds, speed, np.log(np.asarray(cost, float)), right=np.inf) for speed, cost in (rack, node)
+    )
+    dearer = cost - other
+
+    def between(place: int) -> float:
+        share = dearer[place] / (dearer[place] - dearer[place + 1])
+        return float(speeds[place] + share * (speeds[place + 1] - speeds[place]))
+
+    last = speeds.size - 1
+    return tuple(
+        Speeds(between(begin - 1) if begin else None, between(end) if end < last else None)
+        for begin, end in stretches((dearer < 0).tolist())
+    )

@@ -42,6 +42,7 @@ from app.plan.total_cost import spent
 from app.studies.front import front
 from app.studies.odds import safe_limit
 from app.studies.stages import Stages, stages
+from app.studies.stretches import stretches
 from app.units import Dollars, Seconds, Watts
 
 Kind = Literal["capital", "rental", "run"]
@@ -180,6 +181,9 @@ class BreakEven:
     infiniband: str = result("", "InfiniBand", "Key of the InfiniBand network; blank where none was tried.")
     ethernet: str = result("", "Ethernet", "Key of the Ethernet network; blank where none was tried.")
     gpus: int | None = result("1", "GPUs", "From how many on InfiniBand pays; null: not even at the largest tried.")
+    stretches: tuple[tuple[int, int], ...] = result(
+        "1", "Stretches", "Of the sizes tried the first and the last of each stretch on which InfiniBand pays."
+    )
     points: tuple[tuple[int, float], ...] = result(
         "1", "Points", "GPUs, and what the run costs with Ethernet over what it costs with InfiniBand."
     )
@@ -776,8 +780,8 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
     infiniband, ethernet = (_of_one_network(tried, largest) for tried in families)
     both = ((gpus, ethernet[gpus].run, infiniband[gpus].run) for gpus in sorted(infiniband.keys() & ethernet.keys()))
     points = tuple((gpus, over / under) for gpus, over, under in both if under > 0 and math.isfinite(over / under))
-    never = [gpus for gpus, ratio in points if ratio <= 1]
-    paying = [gpus for gpus, _ in points if gpus > max(never, default=0)]
+    sizes = [gpus for gpus, _ in points]
+    paying = tuple((sizes[first], sizes[last]) for first, last in stretches(ratio > 1 for _, ratio in points))
     best = catalog.scale_out[infiniband[points[-1][0]].scale_out] if points and points[-1][1] > 1 else None
     if best is None and points:
         best = catalog.scale_out[ethernet[points[-1][0]].scale_out]
@@ -787,7 +791,8 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
         gpu=gpu,
         infiniband=next((candidate.scale_out for candidate in infiniband.values()), ""),
         ethernet=next((candidate.scale_out for candidate in ethernet.values()), ""),
-        gpus=paying[0] if paying else None,
+        gpus=paying[-1][0] if paying and paying[-1][1] == sizes[-1] else None,
+        stretches=paying,
         points=points,
         tie=tie,
         rule_of_thumb=rule,

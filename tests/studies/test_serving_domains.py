@@ -5,7 +5,16 @@ import pytest
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
 from app.plan.serving_result import ServingLayout, ServingPoint
-from app.studies.serving_domains import domains_of, networks_of, pays_from, serving_domains
+from app.report.charts.serving_charts import rack_pays
+from app.studies.serving_domains import (
+    ServingDomains,
+    ServingVariant,
+    Speeds,
+    domains_of,
+    networks_of,
+    pays,
+    serving_domains,
+)
 
 CATALOG = load_catalog()
 ASKED = {"workload": "serving", "gpu": "h200-sxm", "gpus": 64, "model": "deepseek-v3", "tpot_limit": 0.033}
@@ -56,12 +65,31 @@ def test_one_node_has_no_network_to_compare() -> None:
     assert serving_domains(Scenario(**ASKED | {"gpus": 8}), CATALOG).networks == ()
 
 
-def test_a_rack_pays_from_the_speed_where_its_tokens_are_cheaper() -> None:
-    # between 10 and 40 a second a node's million goes from 1 to 8 dollars as 8^((v - 10)/30): 2 at 20, 2.14 at 21
+def test_a_rack_pays_at_the_speeds_where_its_tokens_are_cheaper() -> None:
+    # between 10 and 40 a second a node's million goes from 1 to 8 dollars as 8^((v - 10)/30): 1.87 at 19, 2.14 at 21
     node, rack = front((40, 8.0), (10, 1.0)), front((40, 4.0), (21, 2.1), (19, 2.0), (10, 2.0))
-    assert pays_from(node, rack) == 21
-    assert pays_from(front((40, 8.0), (10, 3.0)), rack) == 0  # at every speed
-    assert pays_from(rack, front((40, 8.0), (10, 3.0))) is None
-    assert pays_from(front((20, 1.0), (10, 1.0)), front((40, 4.0), (10, 2.0))) == 40  # nodes are not that fast
-    assert pays_from(node, front((40, None), (10, None))) is None
-    assert pays_from(node, ()) is None
+    (above,) = pays(node, rack)
+    assert above.below is None
+    assert above.above is not None
+    assert 8 ** ((above.above - 10) / 30) == pytest.approx(2.0 * 1.05 ** ((above.above - 19) / 2))
+    assert pays(front((40, 8.0), (10, 3.0)), rack) == (Speeds(None, None),)
+    assert pays(rack, front((40, 8.0), (10, 3.0))) == ()
+    assert pays(front((20, 1.0), (10, 1.0)), front((40, 4.0), (10, 2.0))) == (Speeds(20, None),)  # nodes are too slow
+    assert pays(node, front((40, None), (10, None))) == ()
+    assert pays(node, ()) == ()
+
+
+def test_a_cheaper_stretch_before_a_dearer_one_is_said() -> None:
+    # alike at 20 and 30: cheaper below and above, dearer between; and where the rack gets no quicker than 40, up to it
+    node = front((50, 4.0), (40, 4.0), (30, 2.0), (20, 2.0), (10, 2.0))
+    rack = front((40, 1.0), (30, 2.0), (25, 4.0), (20, 2.0), (10, 1.0))
+    assert pays(node, rack) == (Speeds(None, 20), Speeds(30, 40))
+    answer = ServingDomains(
+        domains=tuple(
+            ServingVariant("h200-sxm", "infiniband-ndr", domain, 64, None, "", None, None, None, None, some, "")
+            for domain, some in ((8, node), (72, rack))
+        ),
+        networks=(),
+        rack_pays=pays(node, rack),
+    )
+    assert rack_pays(answer, CATALOG).endswith("below 20 and between 30 and 40 a second of a user")

@@ -118,23 +118,23 @@ def break_even(ratios: dict[int, float], ethernet: str = "roce-400") -> sizing.B
 
 
 @pytest.mark.parametrize(
-    ("ratios", "gpus", "agrees"),
+    ("ratios", "gpus", "stretches", "agrees"),
     [
-        ({64: 0.9, 512: 1.1, 2048: 1.2}, 512, True),
-        ({64: 1.1, 512: 0.9, 2048: 1.2}, 2048, True),
-        ({64: 1.1, 512: 1.0, 2048: 1.2}, 2048, True),  # as dear is no gain
-        ({64: 1.1, 512: 1.1, 2048: 0.9}, None, False),  # over 1,000 GPUs the rule asks for InfiniBand
-        ({64: 1.1, 512: 1.1, 2048: 1.0}, None, True),  # a tie contradicts no rule
-        ({64: 1.1}, 64, True),
-        ({}, None, True),
+        ({64: 0.9, 512: 1.1, 2048: 1.2}, 512, ((512, 2048),), True),
+        ({64: 1.1, 512: 0.9, 2048: 1.2}, 2048, ((64, 64), (2048, 2048)), True),
+        ({64: 1.1, 512: 1.0, 2048: 1.2}, 2048, ((64, 64), (2048, 2048)), True),  # as dear is no gain
+        ({64: 1.1, 512: 1.1, 2048: 0.9}, None, ((64, 512),), False),  # over 1,000 GPUs the rule asks for InfiniBand
+        ({64: 1.1, 512: 1.1, 2048: 1.0}, None, ((64, 512),), True),  # a tie contradicts no rule
+        ({64: 1.1}, 64, ((64, 64),), True),
+        ({}, None, (), True),
     ],
     ids=str,
 )
 def test_infiniband_pays_from_the_size_on_which_it_is_never_dearer(
-    ratios: dict[int, float], gpus: int | None, agrees: bool
+    ratios: dict[int, float], gpus: int | None, stretches: tuple[tuple[int, int], ...], agrees: bool
 ) -> None:
     found = break_even(ratios)
-    assert (found.gpus, found.agrees) == (gpus, agrees)
+    assert (found.gpus, found.stretches, found.agrees) == (gpus, stretches, agrees)
     assert dict(found.points) == pytest.approx(ratios)
     assert (found.infiniband, found.ethernet) == ("infiniband-ndr", "roce-400" if ratios else "")
     assert bool(found.rule_of_thumb) == bool(ratios)

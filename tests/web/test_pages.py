@@ -539,9 +539,11 @@ def test_a_deadline_leads_to_clusters_that_meet_it(client: TestClient) -> None:
 def test_where_infiniband_pays_says_of_how_many_gpus_it_judges(client: TestClient) -> None:
     query = "gpu=h100-sxm&gpus=256&model=llama-3-8b&deadline=90+days"
     (even,) = client.get(f"/api/v1/size?{query}").json()["break_even"]
-    assert f"With {even['points'][-1][0]} GPUs, the most that were tried on both, the model" in get(
-        client, f"/size?{query}"
-    ).text("sections")
+    said = get(client, f"/size?{query}").text("sections")
+    assert f"With {even['points'][-1][0]} GPUs, the most that were tried on both, the model" in said
+    for first, last in even["stretches"]:
+        assert f"with {first:,} GPUs and more" in said if first == even["gpus"] else f"with {first:,} " in said
+        assert last in [gpus for gpus, _ in even["points"]]
 
 
 @pytest.mark.parametrize("deadline", ["90 days", "30 days"])

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from app.catalog.load import Catalog
+from app.catalog.names import listed
 from app.plan.serving_result import NearestPoint, Serving, ServingPoint
 from app.report.charts import style
 from app.report.charts.curve_charts import lines
 from app.report.charts.style import MUTED, Figure, Values, annotation, figure, nothing, plain, style_of
 from app.studies.curve import Curve, Floats, Mark, Series
-from app.studies.serving_domains import ServingDomains
+from app.studies.serving_domains import ServingDomains, Speeds
 from app.studies.serving_sizing import ServeSizing
 from app.units import percent, show
 from app.validation.citations import measured_by
@@ -121,7 +122,7 @@ def _points(front: Sequence[ServingPoint]) -> tuple[Floats, Floats, Floats, Floa
 
 
 def rack_pays(answer: ServingDomains, catalog: Catalog) -> str:
-    """From which speed of a user on a rack pays, in a sentence."""
+    """At which speeds of a user a rack pays, in a sentence."""
     small, *larger = sorted(answer.domains, key=lambda variant: variant.scale_up_domain)
     if not larger:
         return "Throughput against speed"
@@ -129,11 +130,23 @@ def rack_pays(answer: ServingDomains, catalog: Catalog) -> str:
     node = f"{catalog.gpus[small.gpu].name} in domains of {small.scale_up_domain}"
     if any(point.cost is None for variant in (small, larger[-1]) for point in variant.front):
         return f"{rack} beside {node}: a price is missing"
-    if answer.rack_pays_from is None:
+    if not answer.rack_pays:
         return f"Tokens cost less on {node} than on {rack} at any speed of a user"
-    if answer.rack_pays_from <= 0:
+    if answer.rack_pays == (Speeds(None, None),):
         return f"Tokens cost less on {rack} than on {node} at any speed of a user"
-    return f"Tokens cost less on {rack} than on {node} from {answer.rack_pays_from:.0f} a second of a user on"
+    speeds = listed([_in_words(stretch) for stretch in answer.rack_pays])
+    return f"Tokens cost less on {rack} than on {node} {speeds} a second of a user"
+
+
+def _in_words(speeds: Speeds) -> str:
+    """A stretch of speeds.
+
+    >>> _in_words(Speeds(None, 20.4)), _in_words(Speeds(20.4, 35)), _in_words(Speeds(41, None))
+    ('below 20', 'between 20 and 35', 'above 41')
+    """
+    if speeds.above is None:
+        return f"below {speeds.below:.0f}"
+    return f"above {speeds.above:.0f}" if speeds.below is None else f"between {speeds.above:.0f} and {speeds.below:.0f}"
 
 
 def candidates(sizing: ServeSizing, catalog: Catalog) -> Figure:
