@@ -20,6 +20,7 @@ from app.plan.findings import OF_TRANSFERS, by_severity, of_question
 from app.plan.job import job as training_job
 from app.plan.job import no_job, shape
 from app.plan.job.inputs import JobRequest
+from app.plan.job.job_findings import held_by
 from app.plan.job.storage import capacity_findings, network_findings
 from app.plan.long_parts import LONG_PARTS
 from app.plan.network import Network, design_network, fabric_of, network_of
@@ -132,7 +133,7 @@ def _training(
         alternatives=training_job.alternatives(job) if "alternatives" in include else (),
         cloud=training_job.configurations(job) if "cloud" in include else (),
     )
-    stages = network, job, reduction, cost
+    findings = *network.findings, *job.findings, *reduction.findings, *held_by(job.setup, cost.findings)
     parts = training, job.memory, job.storage, job.bottleneck, _erring(cost.costs, job)
     drawn = DrawnPlan(cost.owned, reduction.all_reduce, parts[-1], *parts[:-1])
     training, memory, storage, bottleneck, costs = fold(parts)
@@ -143,7 +144,7 @@ def _training(
         findings=by_severity(
             chain(
                 of_question(cluster, scenario, catalog),
-                *(part.findings for part in stages),
+                findings,
                 capacity_findings(job.storage, scenario.storage_capacity, scenario.storage_network),
                 network_findings(job.storage, network.storage_rate, scenario.part(OperationRequest)),
             )

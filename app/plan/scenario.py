@@ -56,6 +56,8 @@ Arrivals = Literal["steady", "benchmark", "waves", "offline"]
 Taper = Annotated[float, Field(ge=1, le=64), units.RATIO]
 Count = Annotated[int, units.WHOLE]
 Degree = Annotated[Count, Field(ge=1, le=65536)]
+MOST_GPUS = 1_000_000
+"""GPUs of the largest cluster that is planned or advised."""
 Size = Annotated[Count, Field(ge=1, le=1_000_000)]
 Tokens = Annotated[Number, Field(ge=1, le=1e7)]
 Money = Annotated[Dollars, Field(ge=0, le=1e9)]
@@ -218,7 +220,7 @@ class ClusterRequest(Request):
     gpu: GpuKey = _field(
         "cluster", "GPU", "The accelerator: its name, as in the list, or its key in the catalogue.", "h100-sxm"
     )
-    gpus: Count = _field("cluster", "GPUs", "How many GPUs train the model.", 1024, ge=1, le=1_000_000)
+    gpus: Count = _field("cluster", "GPUs", "How many GPUs train the model.", 1024, ge=1, le=MOST_GPUS)
     platform: PlatformKey | None = _field("cluster", "Server", "Blank: the GPU's usual platform.")
     gpus_per_node: Count | None = _field("cluster", "GPUs per node", "Blank: the platform's own.", ge=1, le=576)
     scale_up: ScaleUpKey | None = _field("cluster", "Scale-up link", "Blank: the GPU's own link.")

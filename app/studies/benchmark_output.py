@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import isfinite
 
 from app import units
+from app.plan.scenario import MOST_GPUS
 
 MOST_ROWS = 4000
 LONGEST_LINE = 500
@@ -265,4 +266,4 @@ def _first(fields: Mapping[str, object], *names: str) -> object:
 def _whole(settings: Mapping[str, object], *names: str) -> int:
     """The first of some values that is a count, else 0."""
     counts = (settings[name] for name in names if name in settings)
-    return next((value for value in counts if type(value) is int and 0 < value <= 1_000_000), 0)
+    return next((value for value in counts if type(value) is int and 0 < value <= MOST_GPUS), 0)

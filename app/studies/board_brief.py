@@ -13,7 +13,7 @@ from app.plan.band import Band
 from app.plan.cluster import counterpart
 from app.plan.evaluate import evaluate
 from app.plan.result import Plan
-from app.plan.scenario import Scenario, another_network
+from app.plan.scenario import MOST_GPUS, Scenario, another_network
 from app.studies.front import ALIKE
 from app.studies.odds import chance
 from app.studies.sensitivity import sensitivity
@@ -146,7 +146,7 @@ def _alternatives(scenario: Scenario, plan: Plan, catalog: Catalog) -> Iterator[
     changes: list[tuple[str, dict[str, object]]] = []
     if rival is not None:
         changes.append((rival.name, another_network(rival.key)))
-    size = scenario.gpus * 2 if scenario.gpus * 2 <= 1_000_000 else scenario.gpus // 2
+    size = scenario.gpus * 2 if scenario.gpus * 2 <= MOST_GPUS else scenario.gpus // 2
     changes.append((f"{size:,} GPUs", {"gpus": size}))
     for name, change in changes:
         other_scenario = scenario.model_copy(update=change)

@@ -19,7 +19,7 @@ from app.plan.bill_of_materials import draws_or_nan
 from app.plan.cluster import Cluster, look_up
 from app.plan.network import Network, network_of
 from app.plan.prices import PriceList
-from app.plan.scenario import Count, PriceRequest, Scenario, Usual, about, check_keys, on_network
+from app.plan.scenario import MOST_GPUS, Count, PriceRequest, Scenario, Usual, about, check_keys, on_network
 from app.plan.total_cost import ownership
 from app.studies import port_cost
 from app.studies.buy_or_rent import BuyOrRent, Terms, buy_or_rent, terms_in_force
@@ -84,7 +84,7 @@ class CostQuestion(Scenario):
         json_schema_extra={"group": "ownership"},
     )
 
-    grow_to: Annotated[Count, Field(ge=1, le=1_000_000)] | None = Field(
+    grow_to: Annotated[Count, Field(ge=1, le=MOST_GPUS)] | None = Field(
         None,
         title="Grows to",
         description="GPUs of the last phase. Blank: four times as many.",

@@ -144,6 +144,15 @@ def test_gpus_that_divide_badly_are_said_where_the_batch_divides_well(gpus: int,
     assert days(plan_of(gpus=fewer)) < 0.95 * days(plan)
 
 
+@pytest.mark.parametrize(
+    "asked", [{"gpu": "b200-sxm", "gpus": 1278, "model": "kimi-k2"}, {"gpu": "gb200", "gpus": 4412, "model": "glm-5"}]
+)
+def test_fewer_gpus_that_are_proposed_have_no_fewer_that_are_quicker_still(asked: dict[str, Any]) -> None:
+    advised = finding(plan_of(**asked), "fewer-gpus-are-quicker")
+    assert advised is not None
+    assert "fewer-gpus-are-quicker" not in [one.code for one in plan_of(**{**asked, **advised}).findings]
+
+
 @pytest.mark.parametrize("asked", [{"gpus": 1040}, {"gpus": 24_960, "model": "llama-3-405b"}, {"gpus": 12}])
 def test_fewer_gpus_are_proposed_only_where_they_are_quicker(asked: dict[str, Any]) -> None:
     assert "fewer-gpus-are-quicker" not in [one.code for one in plan_of(**asked).findings]

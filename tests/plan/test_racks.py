@@ -86,6 +86,15 @@ def test_a_site_that_gives_too_little_is_an_error_with_what_fits() -> None:
     assert "over-site-power" not in findings(site_power="2 MW")
 
 
+def test_gpus_that_a_site_supplies_and_that_do_not_hold_the_model_are_not_advised() -> None:
+    over = found(site_power="100 kW", model="llama-3-405b")["over-site-power"]
+    assert over.suggestion.startswith("56 GPUs keep within it and do not hold the model")
+    assert not over.changes
+    there = findings(site_power="100 kW", model="llama-3-405b", gpus=56)
+    assert "does-not-fit" in there
+    assert "over-site-power" not in there
+
+
 def test_fewer_gpus_are_no_help_where_spare_nodes_alone_draw_too_much() -> None:
     over = found(site_power="200 kW", spare_nodes=20)["over-site-power"]
     assert over.suggestion == "Take a larger site."

@@ -97,6 +97,30 @@ def test_pools_whose_sizes_are_given_grow_with_their_cluster() -> None:
     assert "load-too-large" in findings(**{**asked, "gpus": changes["gpus"]})
 
 
+@pytest.mark.parametrize(
+    ("asked", "gpus"),
+    [
+        ({"gpu": "h100-sxm", "gpus": 64, "prefill_gpus": 60, "decode_gpus": 33}, 96),  # nodes of 8
+        ({"gpu": "gb200", "gpus": 72, "prefill_gpus": 72, "decode_gpus": 1}, 144),  # racks of 72
+        ({"gpu": "h100-sxm", "gpus": 64, "prefill_gpus": 1_000_000}, None),
+    ],
+)
+def test_pools_that_are_too_large_are_advised_whole_nodes(asked: dict[str, Any], gpus: int | None) -> None:
+    asked = {"serving": "disaggregated", "model": "llama-3-8b", **asked}
+    advised = dict(findings(**asked)["pools-too-large"].changes)
+    assert advised == ({"gpus": gpus} if gpus else {})
+    if gpus:
+        assert not {"pools-too-large", "partial-node", "partial-rack"} & findings(**{**asked, **advised}).keys()
+
+
+def test_of_pools_that_are_too_large_it_is_said_which_hold_no_replica() -> None:
+    asked = {"serving": "disaggregated", "gpu": "h100-sxm", "gpus": 8, "model": "llama-3-405b", "prefill_gpus": 4,
+             "decode_gpus": 16}  # fmt: skip
+    before, after = findings(**asked), findings(**asked | {"gpus": 24})
+    assert {"pools-too-large", "pool-does-not-fit"} <= before.keys()
+    assert before["pool-does-not-fit"] == after["pool-does-not-fit"]
+
+
 def test_no_cluster_is_advised_that_cannot_be_joined() -> None:
     asked = {"gpu": "a100-sxm", "gpus": 80, "model": "llama-3-70b", "users": 100_000, "tpot_limit": "20 ms",
              "ttft_limit": "200 ms"}  # fmt: skip

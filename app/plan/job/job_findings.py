@@ -1,6 +1,6 @@
 """What keeps a job from running, what it runs instead, what is tight, and what its step does not depend on yet."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import ceil, inf
 from typing import get_args
@@ -22,7 +22,7 @@ from app.plan.job.run_time import step_time
 from app.plan.job.shape import shape_findings
 from app.plan.job.storage import Checkpointing, checkpointing
 from app.plan.result import Finding, Memory
-from app.plan.scenario import ParallelismRequest, Precision
+from app.plan.scenario import MOST_GPUS, ParallelismRequest, Precision
 from app.units import percent, show
 
 NOTED = 0.01
@@ -284,7 +284,7 @@ def _other_count(setup: JobSetup, speed: float) -> Iterator[Finding]:
     whole = round(cluster.gpus / unit)
     nearest = sorted(range(max(whole // 2, 1), 2 * whole + 1), key=lambda units: abs(units * unit - cluster.gpus))
     gpus = next((units * unit for units in nearest if batch.suits(units * unit, size)), None)
-    if gpus is None or gpus > 1_000_000:
+    if gpus is None or gpus > MOST_GPUS:
         return
     throughput = batch.throughput(replace(setup, cluster=cluster.with_gpus(gpus)))
     if not throughput / gpus > speed / cluster.gpus:
@@ -308,30 +308,47 @@ def _rounder_count(setup: JobSetup, search: SearchResult) -> Iterator[Finding]:
     """Where fewer GPUs, whose number has more divisors, train more together than all that there are, with a batch of
     about the same size.
     """
-    request, cluster, constants = setup.request, setup.cluster, setup.catalog.training["batch"]
+    request, cluster = setup.request, setup.cluster
     speed = batch.pace(search, request.batch)
-    counts = batch.rounder(cluster.gpus, cluster.unit_gpus, constants["idle"].typical)
-    if request.model.global_batch is not None or setup.fixed.whole or not speed or not counts:
+    if request.model.global_batch is not None or setup.fixed.whole or not speed:
         return
-    usual = setup.with_batch(usual_batch(request.model, setup.catalog))
-    fewer = [replace(usual, cluster=cluster.with_gpus(gpus)) for gpus in counts]
-    near = constants["tolerance"].typical
-    paces = [
-        batch.pace(found, job.request.batch) if 1 / near <= job.request.batch / request.batch <= near else 0.0
-        for job, found in batch.settled(fewer, quickest=1)
-    ]
-    best = max(range(len(counts)), key=paces.__getitem__)
-    gain, idle = paces[best] / speed - 1, cluster.gpus - counts[best]
-    if gain >= constants["worthwhile"].typical:
+    gpus, pace = _roundest(setup, speed)
+    gain, idle = pace / speed - 1, cluster.gpus - gpus
+    if idle:
         yield Finding(
             "warning",
             "fewer-gpus-are-quicker",
-            f"{cluster.gpus:,} GPUs divide badly among replicas and stages: {counts[best]:,} of them train "
+            f"{cluster.gpus:,} GPUs divide badly among replicas and stages: {gpus:,} of them train "
             f"{percent(gain)} more tokens a second.",
             ("gpus",),
-            f"Use {counts[best]:,} GPUs; the other {idle:,} can stand by as spares.",
-            {"gpus": counts[best]},
+            f"Use {gpus:,} GPUs; the other {idle:,} can stand by as spares.",
+            {"gpus": gpus},
         )
+
+
+def _roundest(setup: JobSetup, speed: float) -> tuple[int, float]:
+    """The GPUs to which it leads to leave out a few as long as that gains, and how fast they train [sequences/s].
+
+    Args:
+        setup: the job.
+        speed: how fast all that there are train it [sequences/s].
+    """
+    constants = setup.catalog.training["batch"]
+    idle, near, worthwhile = (constants[name].typical for name in ("idle", "tolerance", "worthwhile"))
+    usual = setup.with_batch(usual_batch(setup.request.model, setup.catalog))
+    gpus, pace, size = setup.cluster.gpus, speed, setup.request.batch
+    settled: dict[int, tuple[float, int]] = {}
+    while counts := batch.rounder(gpus, setup.cluster.unit_gpus, idle):
+        new = [count for count in counts if count not in settled]
+        jobs = batch.settled([replace(usual, cluster=setup.cluster.with_gpus(count)) for count in new], quickest=1)
+        for count, (job, found) in zip(new, jobs, strict=True):
+            settled[count] = batch.pace(found, job.request.batch), job.request.batch
+        alike = [count for count in counts if 1 / near <= settled[count][1] / size <= near]
+        best = max(alike, key=lambda count: settled[count][0], default=gpus)
+        if best == gpus or settled[best][0] / pace - 1 < worthwhile:
+            break
+        gpus, (pace, size) = best, settled[best]
+    return gpus, pace
 
 
 def _far_from_usual(setup: JobSetup) -> Iterator[Finding]:
@@ -371,14 +388,30 @@ def _enough(setup: JobSetup) -> int | None:
         gpus = whole * times
         if gpus == cluster.gpus:
             continue
-        if gpus > 1_000_000 or gpus > setup.request.batch * cluster.gpus_per_node * layers:
+        if gpus > MOST_GPUS or gpus > setup.request.batch * cluster.gpus_per_node * layers:
             return None
-        job = replace(setup, cluster=replace(cluster, gpus=gpus))
-        if setup.request.model.global_batch is None:
-            job = job.with_batch(max(round(setup.request.batch / gpus), 1) * gpus)
-        if job.search(timed=False).feasible:
+        if fits_on(setup, gpus):
             return gpus
     return None
+
+
+def fits_on(setup: JobSetup, gpus: int) -> bool:
+    """Whether the job fits as asked on so many GPUs, with a batch that they divide where none is given."""
+    job = replace(setup, cluster=replace(setup.cluster, gpus=gpus))
+    if setup.request.model.global_batch is None:
+        job = job.with_batch(max(round(setup.request.batch / gpus), 1) * gpus)
+    return bool(job.search(timed=False).feasible)
+
+
+def held_by(setup: JobSetup, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings on a cluster's cost, of which none advises so few GPUs that they do not hold the job."""
+    for finding in findings:
+        gpus = int(finding.changes.get("gpus") or 0) if finding.code == "over-site-power" else 0
+        if not gpus or fits_on(setup, gpus):
+            yield finding
+        else:
+            advice = f"{gpus:,} GPUs keep within it and do not hold the model: take a larger site, or a smaller model."
+            yield replace(finding, suggestion=advice, changes={})
 
 
 def _roomier(parallelism: ParallelismRequest, enough: int | None) -> str:

@@ -20,7 +20,7 @@ from app.plan.job.broken_rules import BrokenRule, experts_unused, heads_rule, sh
 from app.plan.job.shape import model_name, shape_findings
 from app.plan.network import Network, design_network
 from app.plan.result import Finding
-from app.plan.scenario import ModelRequest, Scenario
+from app.plan.scenario import MOST_GPUS, ModelRequest, Scenario
 from app.plan.serving.serving_breakdown import (
     Measured,
     alternatives_of,
@@ -229,7 +229,7 @@ def serving_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:
     """
     it, tried = plan.setting, plan.tried
     broken = next(rules_broken(it), None)
-    of_pools = () if broken else tuple(pool_findings(plan))
+    of_pools = () if broken else tuple(pool_findings(plan, of_size))
     yield from of_pools
     if broken:
         yield broken.finding()
@@ -271,7 +271,6 @@ def serving_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:
         )
 
 
-MOST_GPUS = 1_000_000
 TRIES = 5
 """How many sizes of a cluster are tried at most for what is advised."""
 
@@ -331,7 +330,7 @@ def no_limit(plan: ServingPlan, time_per_token: float, of_size: OfSize, catalog:
     )
 
 
-def pool_findings(plan: ServingPlan) -> Iterator[Finding]:
+def pool_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:
     """Pools that do not fit the cluster, or their model or parallelism not them; or that nobody has."""
     question = plan.setting.question
     if not asks_for_pools(question):
@@ -350,8 +349,7 @@ def pool_findings(plan: ServingPlan) -> Iterator[Finding]:
         return
     both = (question.prefill_gpus or 1) + (question.decode_gpus or 1)
     if both > question.gpus:
-        text = f"The two pools take {both:,} GPUs, and the cluster has {question.gpus:,}."
-        yield Finding("error", "pools-too-large", text, ("gpus", *named), f"Use {both:,} GPUs or more.", {"gpus": both})
+        yield from _pools_too_large(plan, both, named, of_size)
         return
     for pool, used in zip(POOLS, pools_of(plan.operation) if plan.operation else (None, None), strict=True):
         given = getattr(question, f"{pool}_gpus")
@@ -367,6 +365,19 @@ def pool_findings(plan: ServingPlan) -> Iterator[Finding]:
                 f"Give it {used.gpus:,}.",
                 {f"{pool}_gpus": used.gpus},
             )
+
+
+def _pools_too_large(plan: ServingPlan, both: int, named: tuple[str, ...], of_size: OfSize) -> Iterator[Finding]:
+    """Two pools of more GPUs than the cluster has, whole nodes or racks that have room, and what these lack still."""
+    question, unit = plan.setting.question, plan.setting.cluster.unit_gpus
+    text = f"The two pools take {both:,} GPUs, and the cluster has {question.gpus:,}."
+    whole = ceil(both / unit) * unit
+    fits = whole <= MOST_GPUS
+    advice = f"Use {whole:,} GPUs or more." if fits else "Give them fewer."
+    yield Finding("error", "pools-too-large", text, ("gpus", *named), advice, {"gpus": whole} if fits else {})
+    if fits:
+        later = pool_findings(of_size({"gpus": whole}), of_size)
+        yield from (finding for finding in later if finding.severity == "error")
 
 
 def _pool_does_not_fit(plan: ServingPlan, pool: PoolName) -> Finding | None:

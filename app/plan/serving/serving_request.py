@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from app.plan.scenario import Count, Scenario, about
+from app.plan.scenario import MOST_GPUS, Count, Scenario, about
 
 
 class ServingQuestion(Scenario):
@@ -13,7 +13,7 @@ class ServingQuestion(Scenario):
     model_config = ConfigDict(defer_build=True)
 
     gpus: Count = Field(
-        64, ge=1, le=1_000_000, title="GPUs", description="How many GPUs serve the model.",
+        64, ge=1, le=MOST_GPUS, title="GPUs", description="How many GPUs serve the model.",
         json_schema_extra=about("cluster"),
     )  # fmt: skip
     workload: Literal["serving"] = Field(
