@@ -415,7 +415,10 @@ class GroupTraffic:
     sent_inside: float = result("B", "Sent inside", "What a GPU sends over the scale-up link in a step.")
     sent: float = result("B", "Sent between", "What a GPU sends over the network in a step.")
     bandwidth: float = result(
-        "B/s", "Bandwidth there", "What a GPU's slowest link on the way leaves it.", formula="collectives.group_of"
+        "B/s",
+        "Bandwidth there",
+        "What the link on the way that takes longest over what a GPU sends there leaves it.",
+        formula="collectives.group_of",
     )
     time: float = result(
         "s",

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from app.formulas import transformer
 from app.formulas.arrays import Array, maximum, minimum, where
-from app.formulas.collectives.group_times import Links, group_of
-from app.formulas.fabric.placement import Axis, group_size, members
+from app.formulas.collectives.group_times import group_of
+from app.formulas.collectives.ideal import Machine
+from app.formulas.fabric.placement import group_size, members
 from app.formulas.training import arguments, exchanges, groups
 from app.plan.job.inputs import StepInputs
 from app.plan.result import GroupTraffic
@@ -54,7 +55,7 @@ def group_traffic(
             crosses=crossed,
             sent_inside=float(sent.inside) if inside[0] > 1 else 0.0,
             sent=float(sent.across),
-            bandwidth=_bandwidth(links, axes, name, crossed != TIERS[0]),
+            bandwidth=_bandwidth(group_of(links, axes).machine, name, sent, links.ideal),
             time=float(sent.time),
             exposed=exposed.get(name, 0.0),
         )
@@ -64,14 +65,14 @@ TIERS = ("scale_up", "leaf", "spine", "core")
 """Where a group stays: in a domain, below a leaf, below the spines of a pod, anywhere."""
 
 
-def _bandwidth(links: Links, axes: list[Axis], name: str, crosses: bool) -> float:
-    """What the slowest link on the way leaves a GPU of a group [B/s]."""
-    m = group_of(links, axes).machine
-    if not crosses:
-        wires = minimum((m.ranks_per_domain - 1) / maximum(m.mesh_peers, 1.0), 1.0)
-        return float(wires * (m.scale_up_line if links.ideal else m.scale_up_rate))
+def _bandwidth(m: Machine, name: str, sent: Alone, ideal: bool) -> float:
+    """What the link that takes longest over what a GPU of a group sends there leaves it [B/s]."""
+    wires = minimum((m.ranks_per_domain - 1) / maximum(m.mesh_peers, 1.0), 1.0)
+    inside = float(wires * (m.scale_up_line if ideal else m.scale_up_rate))
     share = m.exchange_network if name == "expert_parallel" else m.ring_network
-    return float((m.scale_out_line if links.ideal else m.scale_out_rate) * share)
+    across = float((m.scale_out_line if ideal else m.scale_out_rate) * share)
+    near, far = float(sent.inside), float(sent.across)
+    return inside if m.ranks_per_domain > 1 and (not far or near * across >= far * inside) else across
 
 
 def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchanges.Exchanges) -> dict[str, Alone]:
