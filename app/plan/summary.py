@@ -1,5 +1,7 @@
 """The plan in sentences."""
 
+from collections.abc import Mapping
+
 from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.cluster import Cluster
@@ -16,6 +18,23 @@ LIMITS = {
     "bubble": "The pipeline's idle time limits it",
     "overhead": "Overheads limit it",
 }
+TAKES = {
+    "compute": "Compute takes",
+    "memory_bandwidth": "Memory bandwidth takes",
+    "scale_up": "The scale-up link takes",
+    "scale_out": "The network takes",
+    "bubble": "The pipeline's idle time takes",
+    "overhead": "Overheads take",
+}
+BETTER = {
+    "compute": "GPUs that compute twice as quickly",
+    "memory_bandwidth": "memory twice as quick",
+    "bubble": "a pipeline idle half as long",
+    "overhead": "overheads half as long",
+}
+"""What is no network, made better as what-ifs have it."""
+NOTED = 0.01
+"""Saving of time beyond the bottleneck's own from which another resource is named [1]."""
 
 
 def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalog) -> str:
@@ -38,8 +57,12 @@ def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalo
     first = f"{gpus} train {model} on {show(request.training_tokens, '1')} tokens in about {days}{calendar}.{price}"
     if bottleneck.resource is None:
         return first
-    latency = ", its latency more than its bandwidth" if _waits_for_latency(plan) else ""
-    return f"{first} {LIMITS[bottleneck.resource]}{latency}; {_networks(bottleneck, cluster)}"
+    networks = _network_names(cluster)
+    if _waits_for_latency(plan):
+        what = f"{LIMITS[bottleneck.resource]}, its latency more than its bandwidth; {_networks(bottleneck, networks)}"
+    else:
+        what = _saves_more(bottleneck, networks) or f"{LIMITS[bottleneck.resource]}; {_networks(bottleneck, networks)}"
+    return f"{first} {what}"
 
 
 def _network(cluster: Cluster) -> str:
@@ -68,14 +91,32 @@ def _waits_for_latency(plan: Plan) -> bool:
     return latency > (what_if[resource].gain or 0.0)
 
 
-def _networks(bottleneck: Bottleneck, cluster: Cluster) -> str:
-    """Which of the two networks comes first, and what doubling it would save."""
+def _saves_more(bottleneck: Bottleneck, networks: Mapping[str, str]) -> str:
+    """That something else than what takes most of the step would save more: it is hidden less. Blank where nothing."""
+    gains = {entry.resource: entry.gain or 0.0 for entry in bottleneck.what_if}
+    resource, best = bottleneck.resource, max(gains, key=lambda each: gains[each], default=None)
+    if resource is None or best is None or not bottleneck.share:
+        return ""
+    own = gains.get(resource, 0.0)
+    if gains[best] < own + NOTED:
+        return ""
+    most = f"{TAKES[resource]} the most of the step, {percent(bottleneck.share)}"
+    better = BETTER.get(best) or f"{networks[best]} twice as quick"
+    return f"{most}; {better} would save more of it: {percent(gains[best])}, against {percent(own)}."
+
+
+def _network_names(cluster: Cluster) -> dict[str, str]:
+    """The two networks in words, by their resource."""
     link = cluster.scale_up
     parted = link.wiring == "bridge" and link.largest_domain < cluster.gpus_per_node
-    names = {
+    return {
         "scale_up": f"{link.name}, with the bus beyond it," if parted else link.name,
         "scale_out": cluster.scale_out.name,
     }
+
+
+def _networks(bottleneck: Bottleneck, names: Mapping[str, str]) -> str:
+    """Which of the two networks comes first, and what doubling it would save."""
     gains = {entry.resource: entry.gain or 0.0 for entry in bottleneck.what_if if entry.resource in names}
     if not gains or max(gains.values()) < 0.005:
         return "doubling a network would save less than 1\u202f%."

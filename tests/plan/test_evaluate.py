@@ -15,6 +15,7 @@ from app.plan.network import network_of
 from app.plan.recommendation import degrees, run_on
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
+from app.units import percent
 from tests.bands import bands, typical
 
 CATALOG = load_catalog()
@@ -278,3 +279,25 @@ def test_the_cost_of_a_run_is_as_uncertain_as_its_time() -> None:
     for cost in (rent, own):
         assert cost.high / cost.typical >= time.high / time.typical * 0.999
         assert cost.low / cost.typical <= time.low / time.typical * 1.001
+
+
+@pytest.mark.parametrize(
+    ("asked", "most", "better"),
+    [
+        ({"gpu": "b300-sxm", "gpus": 64, "model": "olmo-2-7b", "scale_out": "tcp-100", "tensor_parallel": 1},
+         "compute", "TCP on 100 Gb/s Ethernet twice as quick"),
+        ({"gpu": "a10", "gpus": 4096, "model": "megatron-145b", "scale_out": "tcp-100", "tensor_parallel": 16},
+         "scale_up", "GPUs that compute twice as quickly"),
+    ],
+)  # fmt: skip
+def test_a_verdict_says_what_saves_more_than_what_takes_the_most(asked: dict[str, Any], most: str, better: str) -> None:
+    plan = evaluate(Scenario(**asked), CATALOG)
+    gains = {entry.resource: entry.gain for entry in plan.bottleneck.what_if}
+    assert plan.bottleneck.resource == most
+    best = max(gains.values())
+    assert best > gains[most] + 0.01
+    share, own = percent(plan.bottleneck.share), percent(gains[most])
+    assert f"takes the most of the step, {share}; {better} would save more of it: {percent(best)}, against {own}." in (
+        plan.verdict
+    )
+    assert "limits it" not in plan.verdict
