@@ -10,6 +10,12 @@ from app.catalog.load import Catalog
 
 LONGEST_NAME = 80
 """Letters beyond which a text is looked for among no names: it would take time, and it is none of them."""
+BESIDE_NAMES = re.compile(
+    r"^[\w.-]+/|\b(?:tensor core|accelerator|superchip|gpus?|oam|tesla|instruct|chat|it|base|hf|v\d\.\d"
+    r"|(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])|2[2-9](?:0[1-9]|1[0-2])|fp8|w8a8|nvfp4|mxfp4|fp4|int[48]|w4a16|awq|gptq|bf16|fp16)\b",
+    re.IGNORECASE,
+)
+"""What is written beside the name of a card or a model and tells none from another: makers, months, number formats."""
 
 
 SPOKEN: Mapping[str, str] = {
@@ -110,9 +116,17 @@ def entries_called(text: str, entries: Mapping[str, Any]) -> tuple[str, ...]:
     """The keys of the entries that people may mean: one of that name, or those whose words contain all of the text's.
 
     Of several, the one that has a short name is meant: "A100 80GB" is the SXM card, of which people say A100. Those
-    whose own name has the words come first: DeepSeek-V3 before a Llama that DeepSeek trained further.
+    whose own name has the words come first: DeepSeek-V3 before a Llama that DeepSeek trained further. Where nothing has
+    all words, those of `BESIDE_NAMES` are left out.
     """
-    said = plain(text) if len(text) <= LONGEST_NAME else ""
+    if len(text) > LONGEST_NAME:
+        return ()
+    return _called(text, entries) or _called(BESIDE_NAMES.sub(" ", text.replace("_", " ")), entries)
+
+
+def _called(text: str, entries: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same, by all words of the text."""
+    said = plain(text)
     if not said:
         return ()
     for key, entry in entries.items():
@@ -140,9 +154,11 @@ def did_you_mean(names: Sequence[str]) -> str:
 
 
 def _all_words(key: str, entry: Any) -> list[frozenset[str]]:
-    """The words that may be said of an entry: those of each name, with its key's, its vendor's and its memory's."""
+    """The words that may be said of an entry: those of each name, with its key's, its vendor's and a card's own."""
     memory = getattr(entry, "memory_nominal", None)
-    beside = f"{key} {getattr(entry, 'vendor', '')} " + (f"{memory.typical / 1e9:.0f}GB" if memory else "")
+    beside = f"{key} {getattr(entry, 'vendor', '')} "
+    if memory:
+        beside += f"{memory.typical / 1e9:.0f}GB {entry.memory_type} {entry.architecture}"
     return [word_set(f"{beside} {name}") for name in _names(entry)]
 
 

@@ -31,6 +31,17 @@ from app.plan.communication import Communication, least_times, time_collective
 from app.plan.machine import SIZE_BANDS, size_band
 from app.plan.scenario import Scenario
 from app.plan.site_calibration import Sweep, calibrate
+from app.validation.row_names import (
+    UNKNOWN,
+    Network,
+    gpu_named,
+    link_named,
+    network_named,
+    rate_stated,
+    taken_for,
+    taken_text,
+    wiring_named,
+)
 from app.validation.statistics import Statistics, grouped, reading, statistics, table
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "collectives.csv"
@@ -39,15 +50,16 @@ PRIORS = Path(__file__).parent / "priors.toml"
 LIBRARIES = ("nccl", "rccl")
 WIRINGS = ("switch", "mesh", "bridge", "peer-to-peer", "host", "no-peer-to-peer")
 ALIASES = {
-    "ib": "infiniband", "ethernet": "roce", "rdma": "roce", "socket": "tcp", "tcpx": "gpudirect-tcp",
-    "tcpxo": "gpudirect-tcp", "fastrak": "gpudirect-tcp", "gpudirect-tcpx": "gpudirect-tcp",
-    "gpudirect-tcpxo": "gpudirect-tcp",
-    "alltoall": "all-to-all", "allreduce": "all-reduce", "allgather": "all-gather", "reducescatter": "reduce-scatter",
-    "bcast": "broadcast", "sendrecv": "broadcast", "send-recv": "broadcast", "gather": "all-gather",
-    "scatter": "all-gather", "nvlstree": "nvls-tree", "collnet-direct": "collnet", "collnet-chain": "collnet",
-    "collnetdirect": "collnet", "collnetchain": "collnet", "sharp": "collnet",
+    "alltoall": "all-to-all", "alltoallv": "all-to-all", "all-to-all-v": "all-to-all", "allreduce": "all-reduce",
+    "allgather": "all-gather", "allgatherv": "all-gather", "all-gather-v": "all-gather",
+    "reducescatter": "reduce-scatter", "bcast": "broadcast", "sendrecv": "broadcast", "send-recv": "broadcast",
+    "p2p": "broadcast", "point-to-point": "broadcast", "gather": "all-to-all", "scatter": "all-to-all",
+    "nvlstree": "nvls-tree", "collnet-direct": "collnet", "collnet-chain": "collnet", "collnetdirect": "collnet",
+    "collnetchain": "collnet", "sharp": "collnet", "double-binary-tree": "tree", "ll-128": "ll128",
+    "auto": "", "default": "",
 }  # fmt: skip
-"""Other names for the same thing. Send-receive moves a message one hop, like a broadcast."""
+"""Other names for the same thing. Send-receive moves a message one hop, like a broadcast; the root of a gather or
+scatter has as many bytes for each peer, one way, as each rank of an all-to-all."""
 
 BUILT_IN = ("efa",)
 """Families whose adapters a cloud builds into its servers."""
@@ -93,6 +105,8 @@ class Measured:
     message: float
     band: str
     time: float
+    taken: tuple[str, ...] = ()
+    """What was taken for something else, or filled in where a figure of its own would decide the time."""
 
     def scenario(self) -> Scenario:
         """The row as a question to the planner, whose collective is asked apart."""
@@ -116,10 +130,11 @@ def read(path: Path, catalog: Catalog) -> tuple[list[Measured], list[dict[str, s
 
 
 def _row(run: str, cells: Mapping[str, str], catalog: Catalog) -> Measured | str:
-    gpu = _gpu(_word(cells, "gpu"), catalog)
-    if gpu is None:
+    gpu = gpu_named(cells.get("gpu", ""), catalog)
+    if not gpu.key:
         return f"{cells.get('gpu') or 'no GPU'} is not in the catalogue"
-    collective = _word(cells, "collective") or "all-reduce"
+    collective = _word(cells, "collective").removesuffix("-perf") or "all-reduce"
+    collective = ALIASES.get(collective, collective)
     if collective not in COLLECTIVES:
         return f"no model of the collective {collective}"
     message, time = reading(cells.get("bytes")), reading(cells.get("time_us"))
@@ -127,20 +142,27 @@ def _row(run: str, cells: Mapping[str, str], catalog: Catalog) -> Measured | str
         return "no message size"
     if time is None:
         return "no measured time"
-    question = _question(gpu, collective, tuple(cells.get(name, "") for name in ASKED), catalog)
-    if isinstance(question, str):
-        return question
+    asked = _question(gpu.key, collective, tuple(cells.get(name, "") for name in ASKED), catalog)
+    if isinstance(asked, str):
+        return asked
+    question, taken = asked
     return Measured(
         run=run,
         system=cells.get("system") or run,
         weak=_word(cells, "quality") == "weak",
-        library=_word(cells, "library") or "nccl",
+        library=_library(_word(cells, "library")),
         collective=collective,
         question=question,
         message=message,
         band=size_band(message, catalog),
         time=units.parse(f"{time} us", "s"),
+        taken=tuple(filter(None, (gpu.taken, *taken))),
     )
+
+
+def _library(word: str) -> str:
+    """NCCL or RCCL of whatever release, or another."""
+    return next((name for name in LIBRARIES if word.startswith(name)), word or "nccl")
 
 
 def _word(cells: Mapping[str, str], name: str) -> str:
@@ -153,18 +175,6 @@ def _whole(cells: Mapping[str, str], name: str, other: int) -> int:
     return round(reading(cells.get(name)) or 0) or other
 
 
-def _gpu(name: str, catalog: Catalog) -> str | None:
-    """The catalogue's key for a card named as loosely as results name it."""
-    if name in catalog.gpus:
-        return name
-    for candidate in (f"{name}-sxm", name.removesuffix("-oam"), f"{name}-pcie"):
-        if candidate in catalog.gpus:
-            return candidate
-    return next(
-        (key for key in catalog.gpus if name and (name.startswith(f"{key}-") or key.startswith(f"{name}-"))), None
-    )
-
-
 ASKED = (
     "nodes", "gpus_per_node", "scale_up", "scale_up_wiring", "scale_up_domain", "scale_out", "gbps_per_gpu",
     "algorithm", "protocol", "note",
@@ -173,40 +183,63 @@ ASKED = (
 
 
 @lru_cache(maxsize=4096)
-def _question(gpu: str, collective: str, texts: tuple[str, ...], catalog: Catalog) -> Scenario | str:
-    """The question of a row, or why it has none. Kept: a sweep of messages is one question."""
+def _question(
+    gpu: str, collective: str, texts: tuple[str, ...], catalog: Catalog
+) -> tuple[Scenario, tuple[str, ...]] | str:
+    """The question of a row and what was taken for something else, or why it has none.
+
+    Kept: a sweep of messages is one question.
+    """
     cells = dict(zip(ASKED, texts, strict=True))
     platform = catalog.platforms[catalog.gpus[gpu].platform]
-    nodes = _whole(cells, "nodes", 1)
+    named = network_named(cells["scale_out"], catalog)
+    nodes = _whole(cells, "nodes", 0 if named.family else 1)
     gpus_per_node = _whole(cells, "gpus_per_node", platform.gpus_per_node)
+    if not nodes:
+        return "no number of nodes"
     if nodes * gpus_per_node == 1:
         return "one GPU alone communicates with nobody"
+    if named.family == "omni-path":
+        return f"no network of the family {named.family} is in the catalogue"
     domain = _whole(cells, "scale_up_domain", 0)
-    scale_up, wiring, algorithm = (_word(cells, name) for name in ("scale_up", "scale_up_wiring", "algorithm"))
+    algorithm, wiring = _word(cells, "algorithm"), wiring_named(cells["scale_up_wiring"])
+    scale_up = link_named(cells["scale_up"], gpu, catalog)
     if not algorithm and nodes == 1 and NO_MULTICAST.search(cells["note"]):
         algorithm = "ring"  # what is left to a node for large messages
-    network = _network(cells, gpus_per_node, catalog.gpus[gpu], catalog)
-    if isinstance(network, str):
-        return network
-    settings = network | {
+    settings = _network(cells, named, gpus_per_node, catalog.gpus[gpu], catalog) | {
         "gpu": gpu,
         "gpus": nodes * gpus_per_node,
         "gpus_per_node": gpus_per_node,
-        "scale_up": scale_up if scale_up in catalog.scale_up else None,
+        "scale_up": scale_up or None,
         "scale_up_wiring": wiring if wiring in WIRINGS else None,
         "scale_up_domain": domain if domain > 1 or gpus_per_node == 1 else None,
         "in_network_reduction": algorithm == "collnet" or (algorithm == "nvls" and nodes > 1),
         "one_process": gpus_per_node > 1 and bool(ONE_PROCESS.search(cells["note"])),
     }
-    named = {"algorithm": (algorithm, ALGORITHMS), "protocol": (_word(cells, "protocol"), PROTOCOLS)}
-    forced = {name: text for name, (text, choices) in named.items() if text in choices}
+    asked = {"algorithm": (algorithm, ALGORITHMS), "protocol": (_word(cells, "protocol"), PROTOCOLS)}
+    forced = {name: text for name, (text, choices) in asked.items() if text in choices}
     try:
         given = {name: value for name, value in settings.items() if value is not None}
         question = Scenario.model_validate(given, context={"catalog": catalog})
     except ValidationError as error:
         problem = error.errors()[0]
         return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-    return _as_run(question, forced, collective, catalog)
+    taken = _network_taken(cells, named) if nodes * gpus_per_node > max(domain, gpus_per_node) else ()
+    unknown = {name: text for name, (text, choices) in asked.items() if text and text not in choices}
+    others = [f"{name} {text} taken for the library's choice" for name, text in unknown.items()]
+    if wiring not in ("", *WIRINGS):
+        others.append(f"wiring {wiring} taken for the server's own")
+    return _as_run(question, forced, collective, catalog), (*taken, *others)
+
+
+def _network_taken(cells: Mapping[str, str], named: Network) -> Iterator[str]:
+    """What stands in for the network of a row that needs one."""
+    if not named.family:
+        yield "no network stated, taken for InfiniBand"
+    if named.family == UNKNOWN:
+        yield f"network {cells['scale_out']} taken for RoCE"
+    if rate_stated(cells["gbps_per_gpu"]) is None and named.port_rate is None:
+        yield "no network rate stated, taken for that of the GPU's usual server"
 
 
 def _as_run(question: Scenario, forced: Mapping[str, str], collective: str, catalog: Catalog) -> Scenario:
@@ -219,21 +252,19 @@ def _as_run(question: Scenario, forced: Mapping[str, str], collective: str, cata
     return question
 
 
-def _network(cells: Mapping[str, str], gpus_per_node: int, card: Gpu, catalog: Catalog) -> dict[str, Any] | str:
+def _network(
+    cells: Mapping[str, str], named: Network, gpus_per_node: int, card: Gpu, catalog: Catalog
+) -> dict[str, Any]:
     """The network of a row: the generation of its family whose ports give a GPU its rate, in about the usual number.
 
     Where none gives it exactly, the nearest stands, and the rate of a GPU is asked for as such. Adapters that come with
-    the server are no younger than its GPUs.
+    the server are no younger than its GPUs. RDMA of no stated family is taken for RoCE, as is what is not known.
     """
     platform = catalog.platforms[card.platform]
-    named = _word(cells, "scale_out")
     families = {entry.family for entry in catalog.scale_out.values()}
-    if named == "omni-path":
-        return f"no network of the family {named} is in the catalogue"
-    family = named if named in families else "infiniband" if named in ("", "none") else "roce"
-    share = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
-    stated = reading(cells.get("gbps_per_gpu"))
-    rate = share if stated is None else units.parse(f"{stated} Gb/s", "B/s")
+    family = named.family if named.family in families else "roce" if named.family else "infiniband"
+    share = (named.port_rate or platform.nic_rate.typical) * platform.nics_per_node / platform.gpus_per_node
+    rate = rate_stated(cells["gbps_per_gpu"]) or share
     usual = platform.nics_per_node * gpus_per_node / platform.gpus_per_node
     ports = {
         key: rate * gpus_per_node / entry.port_rate.typical
@@ -567,7 +598,7 @@ def report(path: Path, catalog: Catalog, leave_one_out: bool = False, calibrate_
     rows, skipped = read(path, catalog)
     learn_from, _ = read(MEASUREMENTS, catalog) if leave_one_out else ([], [])
     predicted = predictions(rows, catalog, leave_one_out, learn_from)
-    scores = summary(predicted, skipped, leave_one_out)
+    scores = summary(predicted, skipped, leave_one_out) | {"taken": taken_for(rows)}
     return (
         scores | {"calibrated": calibrated_summary(rows, catalog, calibrate_every)} if calibrate_every > 1 else scores
     )
@@ -675,6 +706,8 @@ def text(report: Mapping[str, Any]) -> str:
     ]
     if "calibrated" in report:
         parts.append(_calibrated_text(report["calibrated"]))
+    if said := taken_text(report.get("taken", {})):
+        parts.append(said)
     if reasons:
         parts.append("Skipped:\n" + "\n".join(f"  {count} rows of {reason}" for reason, count in reasons.items()))
     return "\n\n".join(parts)

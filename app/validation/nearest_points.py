@@ -10,7 +10,7 @@ from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import engine_key, formats
 from app.plan.serving_result import NearestPoint
 from app.validation import serving_rows, serving_runs
-from app.validation.serving_rows import number
+from app.validation.serving_rows import number, number_format
 
 NEAREST = 4
 """Points that are shown."""
@@ -23,7 +23,8 @@ def _measured(catalog: Catalog) -> Mapping[str, Sequence[dict[str, str]]]:
     """Rows that were measured as they state, by model. Kept: reading the file takes 60 ms."""
     rows: dict[str, list[dict[str, str]]] = {}
     with serving_rows.MEASUREMENTS.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
+        for printed in csv.DictReader(file):
+            row, _ = serving_rows.in_words(printed, catalog)
             if row["mode"] == "aggregated" and row["tp"] and not serving_rows.refusal(row, catalog):
                 rows.setdefault(row["model"], []).append(row)
     return rows
@@ -42,10 +43,9 @@ def nearest_points(question: Scenario, time_per_token: float | None, catalog: Ca
         apart += abs(log(number(row["mean_output_tokens"]) / question.output_tokens))
         apart += abs(log(tpot / time_per_token)) if time_per_token else 0.0
         apart += OTHER_GPU * (row["gpu"] != question.gpu)
-        weights = row["experts"] or row["weights"] or row["precision"]
-        apart += OTHER_FORMAT * (serving_rows.WEIGHTS.get(weights, weights) != wanted.experts)
-        engine = serving_rows.ENGINES.get(row["engine"], "")
-        return apart + OTHER_ENGINE * (question.engine is not None and engine != question.engine)
+        weights = number_format(row["experts"] or row["weights"])
+        apart += OTHER_FORMAT * (weights != wanted.experts)
+        return apart + OTHER_ENGINE * (question.engine is not None and row["engine"] != question.engine)
 
     nearest = sorted(((distance(row), place) for place, row in enumerate(published)))[:NEAREST]
     chosen = [(apart, published[place]) for apart, place in nearest if isfinite(apart)]

@@ -4,6 +4,7 @@ Every row of a file is a question (see `serving_rows`), and its prediction is wh
 it. Leaving a source out refits the calibrated constants from their priors on everything else.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
@@ -39,6 +40,7 @@ from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.serving_search import limits_of, try_all, up_to_limits
 from app.units import parse
 from app.validation.least_squares import robust_fit
+from app.validation.row_names import taken_for, taken_text
 from app.validation.serving_rows import MEASUREMENTS, TIERS, ServingRow, read
 from app.validation.statistics import Statistics, grouped, never_seen, statistics, table
 
@@ -360,9 +362,10 @@ def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[st
     rows, skipped = read(path, catalog)
     made = predictions_without(rows, catalog, tuple(KINDS) if leave_one_out else ("",))
     predicted = made["source" if leave_one_out else ""]
-    report = summary(predicted, skipped, leave_one_out) | {
-        "best_configuration": best_configuration([row for row in rows if row.searched], catalog)
-    }
+    searched = [row for row in rows if row.searched]
+    best, without = best_configuration(searched, catalog)
+    report = summary(predicted, [*skipped, *without], leave_one_out)
+    report |= {"best_configuration": best, "taken": taken_for(rows)}
     return report | ({"unseen": unseen(made)} if leave_one_out else {})
 
 
@@ -428,22 +431,31 @@ def score(comparisons: Sequence[Compared]) -> Statistics:
     )
 
 
-def best_configuration(rows: Sequence[ServingRow], catalog: Catalog) -> dict[str, Any]:
-    """Throughput of submissions whose layout is not stated: the planner's own best under the row's limits."""
+def best_configuration(
+    rows: Sequence[ServingRow], catalog: Catalog
+) -> tuple[dict[str, Statistics], list[dict[str, str]]]:
+    """Throughput of submissions whose layout is not stated: the planner's own best under the row's limits.
+
+    Beside it the rows that have none to compare, and why.
+    """
     compared: dict[str, list[tuple[float, float]]] = {"offline": [], "server": []}
+    skipped = []
     answers: dict[str, float] = {}
     for row in rows:
-        if not row.throughput > 0:
-            continue
         query = row.question.query()
-        if query not in answers:
+        if row.throughput > 0 and query not in answers:
             answers[query] = best_throughput(row.question, catalog)
-        if answers[query] > 0:
+        if not row.throughput > 0:
+            skipped.append({"run": row.id, "reason": "no measured throughput"})
+        elif answers[query] > 0:
             compared["offline" if row.offline else "server"].append((answers[query], row.throughput))
-    return {
+        else:
+            skipped.append({"run": row.id, "reason": "the planner has no layout that keeps its limits"})
+    scores = {
         name: statistics([predicted for predicted, _ in pairs], [measured for _, measured in pairs])
         for name, pairs in compared.items()
     }
+    return scores, skipped
 
 
 def best_throughput(question: ServingQuestion, catalog: Catalog) -> float:
@@ -543,6 +555,8 @@ def text(report: Mapping[str, Any]) -> str:
     if report["leave_one_out"]:
         parts.append(table(never_seen(report["unseen"]), "never seen by the fit"))
     parts.append(table(report["best_configuration"], "best configuration"))
+    if said := taken_text(report["taken"]):
+        parts.append(said)
     drawn = report["decisions"]
     for limits, chosen in (("a limit between measured times", drawn), ("a round limit", drawn["round_limits"])):
         if chosen["choices"]:
@@ -551,4 +565,7 @@ def text(report: Mapping[str, Any]) -> str:
                 f"average, {chosen['kept']:.1%} of the limits kept. {chosen['refused']:.1%} refuse the best, which is "
                 f"predicted over the limit; the others lose {chosen['loss_otherwise'] or 0:.1%}."
             )
+    reasons = Counter(entry["reason"] for entry in report["skipped"])
+    if reasons:
+        parts.append("Skipped:\n" + "\n".join(f"  {count} rows: {reason}" for reason, count in reasons.most_common()))
     return "\n\n".join(parts)

@@ -27,6 +27,7 @@ from app.plan.job.shape import shape
 from app.plan.scenario import ModelRequest, ParallelismRequest, Scenario
 from app.units import parse
 from app.validation.statistics import number, reading
+from app.validation.training_words import in_words
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "training.csv"
 
@@ -39,6 +40,8 @@ WORDS: tuple[tuple[str, str, Any], ...] = (
 CLUSTER = ("group", "stack", "model", "gpu", "precision", "stack_version")
 NOT_STATED = "not stated"
 NEEDED = ("gpus", "layers", "hidden", "heads", "sequence_length", "global_batch", "step_time_s")
+OF_SHAPE = ("layers", "hidden", "heads")
+"""What a row need not state of a model of which the size is known."""
 USUAL_VOCABULARY = 50257
 """GPT-2's, where a source does not print the vocabulary."""
 
@@ -49,7 +52,8 @@ class Row:
 
     ``cluster`` is what its source says of one stack, model, GPU, precision and release: such rows err alike. ``regime``
     says how well the run was tuned: tuned, recipe (an example, a baseline, a sweep) or functional. ``unstated``: its
-    source does not say its micro-batch, or how it is spread. ``borrowed``: its stack is taken for another, by its name.
+    source does not say its micro-batch, how it is spread, or its shape. ``borrowed``: its stack is taken for another,
+    by its name. ``taken``: what else of it is taken for something else.
     """
 
     run: str
@@ -67,6 +71,7 @@ class Row:
     identified: bool
     unstated: bool
     borrowed: bool
+    taken: tuple[str, ...] = ()
 
     def scenario(self) -> Scenario:
         """The row as a question to the planner, with every setting that decides its step filled in."""
@@ -158,9 +163,12 @@ def same_shape(row: Mapping[str, str], catalog: Catalog) -> Model | None:
 def model_of(row: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
     """The row's model: the catalogue's of the same shape with what the row states beside it, or one of its own.
 
-    Of one's own: a feed-forward block of exactly 4h is plain and any other gated, heads are h/H wide, embeddings are
-    not tied, every layer of a mixture of experts is one, two experts work on a token, all heads have their own keys.
+    Where only its size is known it has a shape by rule. One of its own: a feed-forward block of exactly 4h is plain and
+    any other gated, heads are h/H wide, embeddings are not tied, every layer of a mixture of experts is one, all heads
+    have their own keys.
     """
+    if row.get("size"):
+        return {"model": row["size"]} | {name: whole(row.get(name)) or None for name in ("layers", "vocabulary")}
     model = same_shape(row, catalog)
     if model is not None:
         names = ("layers", "vocabulary", "experts_per_token")
@@ -180,7 +188,7 @@ def model_of(row: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
     if experts:
         fields |= {
             "experts": experts,
-            "experts_per_token": whole(row.get("experts_per_token")) or 2,
+            "experts_per_token": whole(row.get("experts_per_token")),
             "expert_ffn_hidden": whole(row.get("expert_ffn_hidden")) or ffn,
             "shared_experts": whole(row.get("shared_experts")),
         }
@@ -213,12 +221,13 @@ def read(path: Path, catalog: Catalog) -> tuple[list[Row], list[dict[str, str]]]
     rows: list[Row] = []
     skipped: list[dict[str, str]] = []
     with path.open(encoding="utf-8-sig", newline="") as file:
-        for line, raw in enumerate(csv.DictReader(file), start=2):
+        for line, printed in enumerate(csv.DictReader(file), start=2):
+            raw, taken = in_words(printed, catalog)
             run = raw.get("run") or f"line {line}"
             reason = refusal(raw, catalog)
             if not reason:
                 try:
-                    rows.append(row_of(run, raw, catalog))
+                    rows.append(replace(row_of(run, raw, catalog), taken=taken))
                 except ValidationError as error:
                     first = error.errors()[0]
                     reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -231,7 +240,9 @@ def refusal(raw: Mapping[str, str], catalog: Catalog) -> str:
     """Why a row cannot be predicted; nothing where it can."""
     if raw.get("gpu") not in catalog.gpus:
         return f"no GPU {raw.get('gpu')!r} in the catalogue"
-    missing = [name for name in NEEDED if not reading(raw.get(name))]
+    missing = [name for name in NEEDED if not reading(raw.get(name)) and not (raw.get("size") and name in OF_SHAPE)]
+    if number(raw.get("experts")) and not number(raw.get("experts_per_token")) and not same_shape(raw, catalog):
+        missing.append("experts_per_token")
     if missing:
         return f"no {', '.join(missing)}"
     if (raw.get("precision") or "bf16") not in calibration.PRECISION_BYTES:
@@ -259,7 +270,7 @@ def row_of(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:
         memory_kind=raw.get("memory_kind") or NOT_STATED,
         identified=all(raw.get(name) for name in STATED) and not experts,
         borrowed=bool(stack) and stack.strip().lower() not in catalog.stacks,
-        unstated=not (raw.get("tensor_parallel") and raw.get("micro_batch")),
+        unstated=not (raw.get("tensor_parallel") and raw.get("micro_batch")) or bool(raw.get("size")),
     )
 
 

@@ -31,6 +31,7 @@ from app.plan.job.calibration import Conditions
 from app.plan.scenario import SoftwareRequest
 from app.units import parse
 from app.validation.least_squares import robust_fit
+from app.validation.row_names import taken_for, taken_text
 from app.validation.statistics import Statistics, agrees, grouped, never_seen, statistics, table
 from app.validation.training_rows import MEASUREMENTS, Row, read, setup_of
 
@@ -447,11 +448,12 @@ def _sources(by_group: Mapping[str, Statistics]) -> dict[str, int]:
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
     """Predict every row of a file and say how far off, overall and by group."""
     rows, skipped = read(path, catalog)
+    taken = {"taken": taken_for(rows)}
     if not leave_one_out:
-        return summary(predictions(rows, catalog, False), skipped, False)
+        return summary(predictions(rows, catalog, False), skipped, False) | taken
     made = predictions_without(rows, catalog, tuple(KINDS))
     predicted = made["source"]
-    return summary(predicted, skipped, True, ranges_left_out(predicted, catalog)) | {"unseen": unseen(made)}
+    return summary(predicted, skipped, True, ranges_left_out(predicted, catalog)) | {"unseen": unseen(made)} | taken
 
 
 def unseen(made: Mapping[str, Sequence[Prediction]]) -> dict[str, dict[str, Statistics]]:
@@ -544,6 +546,7 @@ def text(report: Mapping[str, Any]) -> str:
         table(report["by_regime"], "regime"),
         table(report["moe_by_regime"], "regime, experts"),
         table(report["moe_by_routing"], "routing, experts"),
+        taken_text(report.get("taken", {})),
     ]
     parts = [part for part in parts if part]
     if report["skipped"]:

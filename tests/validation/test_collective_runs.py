@@ -354,3 +354,72 @@ def test_every_prior_belongs_to_a_calibrated_constant():
     for prior in (*accuracy.priors(), *accuracy.priors(other=True)):
         _, group, name = prior.key.split(".")
         assert CATALOG.collectives[group][name].status == "calibrated"
+
+
+NODES = {
+    "gpu": "h100-sxm", "nodes": 4, "gpus_per_node": 8, "scale_up": "nvlink-4", "scale_up_wiring": "switch",
+    "scale_up_domain": 8, "scale_out": "infiniband", "gbps_per_gpu": 400, "bytes": 2**30, "time_us": 6000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"gpu": "NVIDIA H100 80GB HBM3"}, {}),
+        ({"gpu": "A100-SXM4-40GB"}, {"gpu": "a100-40g-sxm"}),
+        ({"scale_out": "NDR400", "gbps_per_gpu": ""}, {}),
+        ({"scale_out": "HDR200", "gbps_per_gpu": ""}, {"gbps_per_gpu": 200}),
+        ({"scale_out": "EFA v2"}, {"scale_out": "efa"}),
+        ({"scale_out": "Slingshot-11"}, {"scale_out": "slingshot"}),
+        ({"scale_out": "RoCEv2 400GbE"}, {"scale_out": "roce"}),
+        ({"gbps_per_gpu": "400 Gb/s"}, {}),
+        ({"scale_up": "NVLink4", "scale_up_wiring": "NVSwitch"}, {}),
+        ({"scale_up": "PCIe Gen5", "scale_up_wiring": "SYS"}, {"scale_up": "pcie-5", "scale_up_wiring": "host"}),
+        ({"collective": "all_reduce_perf", "library": "NCCL 2.20"}, {"collective": "all-reduce", "library": "nccl"}),
+        ({"collective": "alltoallv"}, {"collective": "all-to-all"}),
+    ],
+)
+def test_another_spelling_is_the_same_question(tmp_path, written, meant):
+    """The same cluster, message and library, whoever wrote them down."""
+    rows, skipped = accuracy.read(write(tmp_path, NODES | written, NODES | meant), CATALOG)
+    assert not skipped
+    asked = [(row.question, row.library, row.collective) for row in rows]
+    assert asked[0] == asked[1]
+    assert not rows[0].taken
+
+
+def test_what_a_row_is_taken_for_is_counted(tmp_path):
+    changes = [
+        {"gpu": "H20-3e"}, {"scale_out": "carrier pigeon"}, {"algorithm": "pat"}, {"scale_up_wiring": "magic"},
+        {"scale_out": "", "gbps_per_gpu": ""}, {},
+    ]  # fmt: skip
+    report = accuracy.report(write(tmp_path, *(NODES | change for change in changes)), CATALOG)
+    assert report["rows"] == len(changes)
+    assert report["taken"] == {
+        "H20-3e taken for h20": 1,
+        "network carrier pigeon taken for RoCE": 1,
+        "algorithm pat taken for the library's choice": 1,
+        "wiring magic taken for the server's own": 1,
+        "no network stated, taken for InfiniBand": 1,
+        "no network rate stated, taken for that of the GPU's usual server": 1,
+    }
+    assert "1 rows: H20-3e taken for h20" in accuracy.text(report)
+
+
+@pytest.mark.parametrize(
+    "change", [{"nodes": ""}, {"nodes": 0}, {"gpu": "RTX 4090"}, {"gpu": "Gaudi 3"}, {"gpu": "TPU v5p"}]
+)
+def test_a_row_without_what_decides_its_time_is_refused_with_a_reason(tmp_path, change):
+    rows, skipped = accuracy.read(write(tmp_path, NODES | change), CATALOG)
+    assert not rows
+    assert "no number of nodes" in skipped[0]["reason"] or "is not in the catalogue" in skipped[0]["reason"]
+
+
+def test_a_scatter_leaves_through_the_ports_of_its_root_alone(tmp_path):
+    """Three quarters of a GiB leave through 50 GB/s; an all-gather has eight times the ports."""
+    rows, _ = accuracy.read(
+        write(tmp_path, *(NODES | {"collective": name} for name in ("scatter", "gather", "all_gather"))), CATALOG
+    )
+    scatter, gather, all_gather = (one.time for one in accuracy.predictions(rows, CATALOG))
+    assert scatter == gather > 3 * all_gather
+    assert scatter > 24 / 32 * 2**30 / 50e9

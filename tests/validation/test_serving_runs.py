@@ -156,6 +156,74 @@ def test_a_row_of_another_file_needs_little(tmp_path: Path) -> None:
     assert "1 rows predicted" in serving_runs.text(report)
 
 
+STATED = {
+    "gpu": "h100-sxm", "gpus": "8", "mode": "aggregated", "engine": "vllm", "model": "llama-3-70b", "weights": "fp8",
+    "tp": "8", "scenario": "steady-concurrency", "input_tokens": "1024", "output_tokens": "1024",
+    "mean_input_tokens": "1024", "mean_output_tokens": "1024", "concurrency": "32", "tpot_s": "0.012",
+}  # fmt: skip
+
+
+def read_rows(tmp_path: Path, *rows: dict[str, str]) -> tuple[list[serving_rows.ServingRow], list[dict[str, str]]]:
+    path = tmp_path / "rows.csv"
+    lines = [",".join(row[name] for name in STATED) for row in rows]
+    path.write_text("\n".join([",".join(STATED), *lines]))
+    return serving_rows.read(path, CATALOG)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"gpu": "NVIDIA H100 80GB HBM3"}, {}),
+        ({"model": "meta-llama/Llama-3.3-70B-Instruct"}, {}),
+        ({"model": "deepseek-ai/DeepSeek-R1-0528"}, {"model": "deepseek-v3"}),
+        ({"engine": "vLLM 0.11"}, {}),
+        ({"engine": "dynamo-trt"}, {"engine": "tensorrt-llm"}),
+        ({"weights": "FP8_dynamic"}, {}),
+        ({"weights": "bfloat16"}, {"weights": "bf16"}),
+        ({"weights": "AWQ"}, {"weights": "int4"}),
+        ({"mean_input_tokens": "", "mean_output_tokens": ""}, {}),
+        ({"mode": ""}, {}),
+    ],
+)
+def test_another_spelling_is_the_same_point(tmp_path: Path, written: dict[str, str], meant: dict[str, str]) -> None:
+    rows, skipped = read_rows(tmp_path, STATED | written, STATED | meant)
+    assert not skipped
+    assert rows[0].question == rows[1].question
+    assert rows[0].layout == rows[1].layout
+    assert not rows[0].taken
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"concurrency": ""}, "its load is not stated"),
+        ({"concurrency": "0"}, "its load is not stated"),
+        ({"tp": ""}, "its layout is not stated"),
+        ({"mode": "disaggregated"}, "disaggregated"),
+        ({"gpu": "TPU v5e"}, "TPU v5e"),
+        ({"model": "Mystery 34B"}, "Mystery 34B"),
+        ({"weights": "2 bits"}, "weights"),
+    ],
+)
+def test_a_point_without_what_decides_it_is_refused_with_a_reason(
+    tmp_path: Path, change: dict[str, str], reason: str
+) -> None:
+    rows, skipped = read_rows(tmp_path, STATED | change)
+    assert not rows
+    assert reason in skipped[0]["reason"]
+
+
+def test_an_engine_that_is_not_known_is_counted(tmp_path: Path) -> None:
+    rows, _ = read_rows(tmp_path, STATED | {"engine": "lmdeploy"}, STATED)
+    assert [row.taken for row in rows] == [("engine lmdeploy taken for vllm",), ()]
+
+
+def test_every_row_of_the_file_is_counted_once(report: dict) -> None:
+    best = report["best_configuration"]
+    compared = report["rows"] + best["offline"]["count"] + best["server"]["count"]
+    assert compared + len(report["skipped"]) == 3782
+
+
 def test_a_row_over_two_domains_is_predicted_with_the_links_of_its_own_cluster(tmp_path: Path) -> None:
     fields = "id,gpu,gpus,mode,engine,model,precision,tp,mean_input_tokens,mean_output_tokens,concurrency,tpot_s"
     row = "{0}-gpus,h200-sxm,{0},aggregated,sglang,llama-3-405b,fp8,{0},1024,1024,32,0.03"

@@ -326,6 +326,64 @@ def test_rows_that_cannot_be_predicted_say_why(tmp_path):
     assert accuracy.report(path, CATALOG)["overall"]["count"] == 0
 
 
+STATED = BLANK | {
+    "gpu": "h100-sxm", "stack": "megatron-lm", "model": "Llama 3 8B", "kv_heads": "8", "ffn_hidden": "14336",
+    "vocabulary": "128256", "precision": "bf16", "scale_out": "infiniband", "gbps_per_gpu": "400",
+    "tensor_parallel": "1", "micro_batch": "1", "sharding": "parameters", "recompute": "full", "regime": "tuned",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"gpu": "NVIDIA H100 80GB HBM3"}, {}),
+        ({"gpu": "DGX H100"}, {}),
+        ({"precision": "bfloat16"}, {}),
+        ({"precision": "FP8-hybrid"}, {"precision": "fp8"}),
+        ({"sharding": "ZeRO-3"}, {}),
+        ({"sharding": "FSDP2"}, {}),
+        ({"recompute": "uniform"}, {}),
+        ({"regime": "Tuned"}, {}),
+        ({"scale_out": "NDR400", "gbps_per_gpu": ""}, {}),
+        ({"scale_out": "RoCEv2 400GbE"}, {"scale_out": "roce"}),
+        ({"scale_out": "HDR200", "gbps_per_gpu": ""}, {"gbps_per_gpu": "200"}),
+        ({"layers": "", "hidden": "", "heads": "", "kv_heads": "", "ffn_hidden": "", "model": "Llama-3.1-8B"}, {}),
+        ({"stack": "NeMo 25.02"}, {"stack": "nemo", "stack_version": "25.02"}),
+    ],
+)
+def test_another_spelling_is_the_same_question(tmp_path, written, meant):
+    theirs, ours = predict(tmp_path, [STATED | written, STATED | meant])
+    assert theirs.time == pytest.approx(ours.time, rel=1e-12)
+    assert not theirs.row.taken
+
+
+def test_a_dense_model_of_which_the_size_alone_is_given_has_a_shape_by_rule_and_a_wider_range(tmp_path):
+    """As Llama 3 8B within a tenth: what is computed follows from the parameters."""
+    nameless = dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "ffn_hidden", "vocabulary"), "")
+    by_size, by_shape = predict(tmp_path, [STATED | nameless | {"model": "Mystery-8B"}, STATED])
+    assert by_size.time == pytest.approx(by_shape.time, rel=0.1)
+    assert by_size.high / by_size.low > by_shape.high / by_shape.low
+    assert by_size.row.taken == ("shape of Mystery-8B by rule from its size",)
+
+
+@pytest.mark.parametrize(
+    ("change", "lacking"),
+    [
+        ({"model": "Mystery MoE 8x22B", "layers": "", "hidden": "", "heads": ""}, "layers"),
+        ({"hidden": "2560", "heads": "20", "experts": "64", "expert_ffn_hidden": "1408"}, "experts_per_token"),
+        ({"precision": "fp32"}, "fp32"),
+        ({"gpu": "RTX 4090"}, "RTX 4090"),
+    ],
+)
+def test_a_row_without_what_decides_its_step_is_refused_with_a_reason(tmp_path, change, lacking):
+    path = tmp_path / "row.csv"
+    row = STATED | change
+    path.write_text(",".join(row) + "\n" + ",".join(row.values()) + "\n", encoding="utf-8")
+    rows, skipped = accuracy.read(path, CATALOG)
+    assert not rows
+    assert lacking in skipped[0]["reason"]
+
+
 def test_a_model_is_recognised_by_its_shape():
     row = {"hidden": "7168", "heads": "128", "kv_heads": "128", "experts": "256", "expert_ffn_hidden": "2048"}
     model = training_rows.same_shape({**row, "model": "something", "vocabulary": "129280"}, CATALOG)

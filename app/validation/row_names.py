@@ -1,0 +1,188 @@
+"""What rows of published results call cards, models, networks and links, as the catalogue's keys.
+
+Names are looked up once for all rows of a file.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from app.catalog.load import Catalog
+from app.catalog.names import entries_called, word_set
+from app.units import parse
+from app.validation.statistics import number
+
+
+class Read(Protocol):
+    """A row that was read, with what of it was taken for something else."""
+
+    @property
+    def taken(self) -> tuple[str, ...]: ...
+
+
+def taken_for(rows: Iterable[Read]) -> dict[str, int]:
+    """How many rows something else stands in for what they state, or for what they leave out, by what it is."""
+    return dict(Counter(what for row in rows for what in row.taken))
+
+
+def taken_text(counts: Mapping[str, int]) -> str:
+    """The same for a terminal; blank where every row is predicted as it stands."""
+    if not counts:
+        return ""
+    return "\n".join(("Predicted otherwise than stated:", *(f"  {rows} rows: {what}" for what, rows in counts.items())))
+
+
+class Named(NamedTuple):
+    """The key of what a text names, blank where nothing is meant; ``taken`` where something else stands in for it."""
+
+    key: str
+    taken: str = ""
+
+
+SERVERS = re.compile(r"\b(?:dgx|hgx|nvl\d{2,3}|grace)\b", re.IGNORECASE)
+"""Servers of a card, and what it shares a board with."""
+MEMORIES = re.compile(r"\b\d+ ?gb\b|\b(?:hbm|gddr)\d?\w?\b", re.IGNORECASE)
+
+
+@lru_cache(maxsize=256)
+def gpu_named(text: str, catalog: Catalog) -> Named:
+    """The card that a text names: of that name, or else of another memory, or one that the text begins with.
+
+    >>> from app.catalog.load import load_catalog
+    >>> book = load_catalog()
+    >>> gpu_named("NVIDIA H100 80GB HBM3", book).key, gpu_named("GB200 NVL72", book).key, gpu_named("H20-3e", book)
+    ('h100-sxm', 'gb200', Named(key='h20', taken='H20-3e taken for h20'))
+    >>> gpu_named("RTX 4090", book)
+    Named(key='', taken='')
+    """
+    spaced = text.replace("_", " ").replace("-", " ")
+    bare = SERVERS.sub(" ", spaced)
+    for words in (text, bare):
+        if len(meant := entries_called(words, catalog.gpus)) == 1:
+            return Named(meant[0])
+    others = entries_called(MEMORIES.sub(" ", bare), catalog.gpus)
+    beginning = sorted((key for key in catalog.gpus if spaced.lower().startswith(f"{key.replace('-', ' ')} ")), key=len)
+    key = others[0] if len(others) == 1 else beginning[-1] if beginning else ""
+    return Named(key, f"{text} taken for {key}" if key else "")
+
+
+@lru_cache(maxsize=256)
+def model_named(text: str, catalog: Catalog) -> str:
+    """The key of the one model of the catalogue that a text names; blank where there is none, or more."""
+    meant = entries_called(text, catalog.models)
+    return meant[0] if len(meant) == 1 else ""
+
+
+FAMILIES: tuple[tuple[str, str], ...] = (
+    (r"omni|\bopa\b", "omni-path"),
+    (r"tcpx|fastrak|gpudirect.?tcp", "gpudirect-tcp"),
+    (r"\btcp|socket|ipoib|gvnic", "tcp"),
+    (r"slingshot", "slingshot"),
+    (r"\befa", "efa"),
+    (r"spectrum.?x", "spectrum-x"),
+    (r"ultra|\buec", "ultra-ethernet"),
+    (r"\bib\b|infiniband|quantum|\b[qfehnxg]dr\d*\b", "infiniband"),
+    (r"roce|converged|ethernet|\d+ ?gbe\b|iwarp", "roce"),
+    (r"^e?rdma$", "rdma"),
+    (r"^(?:none|no|n/a)?$", ""),
+)
+"""Families of networks by what is written of them, the likeliest first; RDMA alone may be of any."""
+UNKNOWN = "unknown"
+
+
+class Network(NamedTuple):
+    """A network as it is written: its family, blank where none is stated, and the rate of its ports where it says so.
+
+    ``family`` is ``rdma`` where only that is said, and `UNKNOWN` where it is none that is known.
+    """
+
+    family: str
+    port_rate: float | None
+
+
+@lru_cache(maxsize=256)
+def network_named(text: str, catalog: Catalog) -> Network:
+    """The network that a text names.
+
+    >>> from app.catalog.load import load_catalog
+    >>> book = load_catalog()
+    >>> network_named("HDR200", book), network_named("RoCEv2 400GbE", book)
+    (Network(family='infiniband', port_rate=25000000000.0), Network(family='roce', port_rate=50000000000.0))
+    >>> network_named("InfiniBand NDR", book).port_rate, network_named("Slingshot-11", book), network_named("ICI", book)
+    (50000000000.0, Network(family='slingshot', port_rate=None), Network(family='unknown', port_rate=None))
+    """
+    said = text.strip().lower().replace("_", " ")
+    family = next((name for pattern, name in FAMILIES if re.search(pattern, said)), UNKNOWN)
+    entries = {key: entry for key, entry in catalog.scale_out.items() if entry.family == family}
+    rates = {entry.port_rate.typical for entry in entries.values()}
+    stated = (parse(f"{figure} Gb/s", "B/s") for figure in re.findall(r"\d+", said) if float(figure) > 0)
+    by_figure = next((rate for rate in stated if rate in rates), None)
+    words = word_set(said) - {family}
+    by_name = next(
+        (entry.port_rate.typical for key, entry in entries.items() if word_set(key) - {family} & words), None
+    )
+    return Network(family, by_figure or by_name)
+
+
+def rate_stated(text: str) -> float | None:
+    """A rate in Gb/s as a row states it, with its unit or without [B/s]; ``None`` where it says nothing.
+
+    >>> rate_stated("400"), rate_stated("400 Gb/s"), rate_stated("")
+    (50000000000.0, 50000000000.0, None)
+    """
+    figure = number(re.sub(r"\s*g(?:b(?:it)?)?(?:/s|ps)?$", "", text.strip(), flags=re.IGNORECASE))
+    return parse(f"{figure} Gb/s", "B/s") if figure is not None and 0 < figure < MOST_RATE else None
+
+
+MOST_RATE = 1e6
+"""No GPU has so many Gb/s of network."""
+
+OTHER_WIRINGS: Mapping[str, str] = {
+    "nvswitch": "switch",
+    "full-mesh": "mesh",
+    "fully-connected": "mesh",
+    "hybrid-cube-mesh": "mesh",
+    "xgmi": "mesh",
+    "nvlink-bridge": "bridge",
+    "p2p": "peer-to-peer",
+    "pcie": "peer-to-peer",
+    "pcie-switch": "peer-to-peer",
+    "pix": "peer-to-peer",
+    "pxb": "peer-to-peer",
+    "phb": "host",
+    "sys": "host",
+    "node": "host",
+    "shm": "host",
+    "no-p2p": "no-peer-to-peer",
+}
+"""Other words for how GPUs are wired, those of ``nvidia-smi topo`` among them."""
+
+
+def wiring_named(text: str) -> str:
+    """How GPUs are wired, in the words of a scenario where it is another word for one of them.
+
+    >>> wiring_named("NVSwitch"), wiring_named("no P2P"), wiring_named("ring")
+    ('switch', 'no-peer-to-peer', 'ring')
+    """
+    word = text.strip().lower().replace("_", "-").replace(" ", "-")
+    return OTHER_WIRINGS.get(word, word)
+
+
+def link_named(text: str, gpu: str, catalog: Catalog) -> str:
+    """The scale-up link that a text names, of a card; blank where it says no more than that it is the card's own.
+
+    >>> from app.catalog.load import load_catalog
+    >>> book = load_catalog()
+    >>> link_named("NVLink4", "h100-sxm", book), link_named("PCIe Gen5 x16", "h100-pcie", book)
+    ('nvlink-4', 'pcie-5')
+    >>> link_named("PCIe", "a100-pcie", book), link_named("NVLink", "h100-sxm", book)
+    ('pcie-4', '')
+    """
+    said = text.strip().lower()
+    found = re.search(r"\b(nvlink|pcie)(?:[ -]?(?:gen ?|v)?(\d)\b)?", said)
+    if said in catalog.scale_up or not found:
+        return said if said in catalog.scale_up else ""
+    key = f"{found[1]}-{found[2]}"
+    return key if key in catalog.scale_up else catalog.gpus[gpu].pcie if found[1] == "pcie" else ""
