@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from app.catalog.load import Catalog
+from app.catalog.names import entries_called
 from app.formulas.fabric import design as fabric_design
 from app.formulas.fabric import layouts
 from app.plan.network import network_of
@@ -27,6 +28,7 @@ from app.units import parse
 SWITCHES = ("leaf", "spine", "core")
 CABLES = ("node_leaf_cables", "leaf_spine_cables", "spine_core_cables")
 NEEDED = ("n_nodes", "nics_per_node", "ports", "port_gbps", "nic_gbps")
+GIGABIT = parse("1 Gb/s", "B/s")
 Counts = dict[str, int]
 
 
@@ -90,10 +92,26 @@ def published_counts(row: Row) -> Counts:
     return {name: count for name in (*SWITCHES, *CABLES) if (count := row.number(name)) is not None}
 
 
-def unfit(row: Row) -> str:
+COMPUTE = re.compile(r"^(?:compute|gpu|training|inference|back-?end|gpu[ -]back-?end|scale-out|east-west)?$", re.I)
+"""Roles of the network between GPUs."""
+FLOOR = re.compile(r"\b(?:floor|minimum|at least)(?: of)? (\d+)(?: spines)?\b", re.IGNORECASE)
+"""What a note says of how few spines its designer allows."""
+
+
+def floor_of_spines(row: Row) -> int:
+    """Fewest spines that a row's designer allows, as its note says; 0 where it says nothing.
+
+    >>> floor_of_spines(Row({"note": "we recommend a minimum of 4 spines"})), floor_of_spines(Row({"note": "4 spines"}))
+    (4, 0)
+    """
+    note = row.text("note")
+    match = FLOOR.search(note) if "spine" in note.lower() else None
+    return int(match[1]) if match else 0
+
+
+def unfit(row: Row, catalog: Catalog) -> str:
     """Why a row cannot be designed from its columns; blank when it can."""
-    if row.text("role") not in ("", "compute"):
-        role = row.text("role")
+    if not COMPUTE.match(role := row.text("role")):
         if role.startswith("scale-up"):
             return "Links inside a scale-up domain are part of the node or rack, not of this fabric."
         return f"A {role} network: the columns do not say how many ports its other side (such as storage servers) has."
@@ -101,24 +119,35 @@ def unfit(row: Row) -> str:
         return "The source prints no count of switches or cables."
     if "OCS" in row.text("fabric"):
         return "Optical circuit switches patch blocks of chips together; the product designs packet switches."
-    missing = [name for name in NEEDED if needed(row)[name] is None]
+    if re.search(r"(?<![23]d )\btorus", row.text("topology").lower()):
+        return "The topology is a torus of an unknown number of dimensions."
+    missing = [name for name, cell in needed(row, catalog).items() if cell is None]
     if missing:
         return f"The columns lack {', '.join(missing)}."
     return ""
 
 
-def needed(row: Row) -> dict[str, int | None]:
-    """The columns a design cannot do without; nodes may be given as GPUs and GPUs per node."""
+def needed(row: Row, catalog: Catalog) -> dict[str, int | None]:
+    """The columns a design cannot do without.
+
+    Nodes may be given as GPUs and GPUs per node, ports and their rate by naming a switch of the catalogue.
+    """
     columns = {name: row.number(name) for name in NEEDED}
     gpus, each = row.number("n_gpus"), row.number("gpus_per_node")
     if columns["n_nodes"] is None and gpus and each:
         columns["n_nodes"] = -(-gpus // each)
+    named = entries_called(row.text("switch_model"), catalog.switches)
+    if len(named) == 1 and columns["ports"] is None:
+        switch = catalog.switches[named[0]]
+        rate = round(switch.port_rate.typical / GIGABIT)
+        if columns["port_gbps"] in (None, rate):
+            columns |= {"ports": switch.ports, "port_gbps": rate}
     return columns
 
 
 def scenario(row: Row, catalog: Catalog) -> Scenario | None:
     """The row as a question to the planner; ``None`` where the planner or the catalogue lacks what it names."""
-    columns = {name: value or 0 for name, value in needed(row).items()}
+    columns = {name: value or 0 for name, value in needed(row, catalog).items()}
     generation, switch = _generation(row, catalog), _switch(row, catalog)
     per_node = row.number("gpus_per_node") or max(columns["nics_per_node"], 1)
     leaf_taper, spine_taper = tapers(row)
@@ -135,6 +164,7 @@ def scenario(row: Row, catalog: Catalog) -> Scenario | None:
         "nodes_per_unit": row.number("nodes_per_su") or None,
         "management_links": row.number("mgmt_links") or 0,
         "tiers": tiers(row) or None,
+        "minimum_spines": max(floor_of_spines(row), 1),
     }
     try:
         return Scenario.model_validate(settings, context={"catalog": catalog}) if generation and switch else None
@@ -151,7 +181,7 @@ def _families(row: Row) -> tuple[str, ...]:
 
 def _generation(row: Row, catalog: Catalog) -> str:
     """The network generation of a row's family and NIC rate; blank where there is none."""
-    rate = parse(f"{needed(row)['nic_gbps'] or 0} Gb/s", "B/s")
+    rate = parse(f"{row.number('nic_gbps') or 0} Gb/s", "B/s")
     fitting = (
         key
         for family in _families(row)
@@ -163,7 +193,7 @@ def _generation(row: Row, catalog: Catalog) -> str:
 
 def _switch(row: Row, catalog: Catalog) -> str:
     """The switch that a row names, or one that switches as much: as it is, or with its ports broken out."""
-    columns = needed(row)
+    columns = needed(row, catalog)
     ports, rate = columns["ports"] or 0, parse(f"{columns['port_gbps'] or 0} Gb/s", "B/s")
     family = _families(row)[0] if _families(row)[0] in ("infiniband", "slingshot") else "ethernet"
     model = row.text("switch_model").lower().replace(" ", "-")
@@ -193,12 +223,12 @@ class Designed:
 def design(row: Row, catalog: Catalog) -> Designed:
     """Our design of a row: the planner's, where it can be asked and builds one."""
     question = scenario(row, catalog)
-    of = partial(_planned, row, question, catalog) if question else partial(_from_columns, row)
-    designed = of(tiers(row)) or _from_columns(row, tiers(row))
+    of = partial(_planned, row, question, catalog) if question else partial(_from_columns, row, catalog)
+    designed = of(tiers(row)) or _from_columns(row, catalog, tiers(row))
     has_spines = "spine" in row.text("topology").lower() or (row.number("spine") or 0) > 0
     tree = layout(row) in (layouts.RAIL_OPTIMIZED, layouts.FAT_TREE)
     if not tiers(row) and designed.design.tiers == 1 and has_spines and tree:
-        designed = of(2) or _from_columns(row, 2)
+        designed = of(2) or _from_columns(row, catalog, 2)
     return designed
 
 
@@ -211,9 +241,9 @@ def _planned(row: Row, question: Scenario, catalog: Catalog, count: int) -> Desi
     return Designed(built.design, radix, max(radix // (row.number("ports") or radix), 1))
 
 
-def _from_columns(row: Row, count: int) -> Designed:
+def _from_columns(row: Row, catalog: Catalog, count: int) -> Designed:
     """The design of the columns alone; links between switches are of the rate of a whole port, or of a part of it."""
-    nodes, nics, ports, rate, nic = (value or 0 for value in needed(row).values())
+    nodes, nics, ports, rate, nic = (value or 0 for value in needed(row, catalog).values())
     planes = row.number("planes") or 1
     link = nic / planes
     ways = max(int(rate / link + 1e-9), 1) if link else 1
@@ -232,6 +262,7 @@ def _from_columns(row: Row, count: int) -> Designed:
         management_links=row.number("mgmt_links") or 0,
         tiers=count,
         layout=layout(row),
+        minimum_spines=floor_of_spines(row),
     )
     return Designed(fabric_design.design(request), radix, row.number("links_per_cable") or 1)
 
@@ -253,7 +284,7 @@ def computed_counts(designed: Designed, per_host_cable: int) -> Counts:
 def compare(row: Row, catalog: Catalog) -> Comparison:
     """Design a row and compare what it prints."""
     printed = published_counts(row)
-    reason = unfit(row)
+    reason = unfit(row, catalog)
     if reason:
         return Comparison(row, "not_applicable", printed, {}, reason)
     designed = design(row, catalog)

@@ -54,12 +54,12 @@ def test_every_compute_design_of_a_vendor_s_reference_architecture_that_prints_c
 
 def test_the_report_counts_every_design_once(report):
     assert report["exact"] + report["mismatch"] + report["not_applicable"] == len(report["designs"])
-    assert report["exact"] == 25
+    assert report["exact"] == 26
     for one in report["designs"]:
         assert one["verdict"] == "exact" or one["reason"], one["id"]
         if one["verdict"] == "exact":
             assert one["computed"] == one["published"]
-    assert "25 exact" in accuracy.text(report)
+    assert "26 exact" in accuracy.text(report)
 
 
 def test_a_spine_layer_built_for_growth_is_a_mismatch_with_both_numbers(report):
@@ -83,6 +83,10 @@ def test_a_spine_layer_built_for_growth_is_a_mismatch_with_both_numbers(report):
         ({"n_nodes": "", "n_gpus": 1024, "gpus_per_node": 8, "leaf": 32}, "exact", ""),
         ({"n_nodes": 8, "topology": "leaf-spine", "leaf": 8, "spine": 4}, "exact", ""),  # 64 hosts would fit one switch
         ({"topology": "two-tier", "oversubscription": "3", "nodes_per_su": 48, "leaf": 24, "spine": 8}, "exact", ""),
+        ({"ports": "", "switch_model": "QM9700", "leaf": 32, "spine": 16}, "exact", ""),  # 64 ports of 400 Gb/s
+        ({"role": "GPU backend", "leaf": 32}, "exact", ""),
+        ({"n_nodes": 32, "spine": 8, "note": "at least 8 spines"}, "exact", ""),  # 4 would carry it
+        ({"topology": "torus", "leaf": 32}, "not_applicable", "dimensions"),
         ({"n_nodes": 8, "topology": "2 switches + ISL", "leaf": 2, "spine": 0, "leaf_spine_cables": 32}, "exact", ""),
     ],
 )
