@@ -577,9 +577,9 @@ def _of_uplinks(
             f"Ask for at most {int(design.leaf_up)}.",
         )
     if _uneven(design):
-        by_rail = request.topology == "rail-optimized" and request.spine_policy != "rail"
-        if by_rail:
-            rails = built(request.model_copy(update={"spine_policy": "rail"}))
+        by_rail = (asked := with_own_spines(design, request)) is not None
+        if asked:
+            rails = built(asked)
             by_rail = rails is not None and not _uneven(rails)
         yield Finding(
             "note",
@@ -602,6 +602,12 @@ def _of_uplinks(
             ("oversubscription",),
             "Ask for a taper that the ports divide into, or for nodes per unit that fill the leaves.",
         )
+
+
+def with_own_spines(design: layouts.Design, request: NetworkRequest) -> NetworkRequest | None:
+    """The request for spines of each rail's own, where links do not divide evenly over those that rails share."""
+    shared = request.topology == "rail-optimized" and request.spine_policy != "rail"
+    return request.model_copy(update={"spine_policy": "rail"}) if shared and _uneven(design) else None
 
 
 def _uneven(design: layouts.Design) -> bool:

@@ -361,6 +361,20 @@ def choose_together(clusters: Iterable[tuple[Cluster, NetworkRequest]], prices: 
     choose_all([fabric for fabric in fabrics if fabric[0]], prices)
 
 
+def choose_advised(every: Iterable[Inputs]) -> None:
+    """Choose, at once, the fabrics that may be advised in place of those that are chosen for some clusters."""
+    for prices, clusters in _by_prices(every).items():
+        choices = [candidates(*asked, prices.catalog) for asked in clusters]
+        chosen = [(each, *asked) for each, asked in zip(choices, clusters, strict=True) if each and _needed(asked[0])]
+        wanted = zip(chosen, choose_all(chosen, prices), strict=True)
+        advised = (
+            (cluster, asked)
+            for (_, cluster, request), (_, design, _) in wanted
+            if (asked := findings.with_own_spines(design, request))
+        )
+        choose_together(advised, prices)
+
+
 def _needed(cluster: Cluster) -> bool:
     """Whether there is anything to join."""
     return cluster.nodes > 1 and cluster.nics_per_node > 0
@@ -476,8 +490,9 @@ def _findings(network: Network) -> Iterator[Finding]:
     cluster, request, catalog, built = network.cluster, network.request, network.prices.catalog, network.built
 
     def built_for(asked: NetworkRequest) -> layouts.Design | None:
-        other = design_network(cluster, asked, network.prices)
-        return other.wanted.design if other.wanted and other.built else None
+        choices = candidates(cluster, asked, catalog)
+        wanted = choose_with_spares([(choices, cluster, asked)], network.prices)[0] if choices else None
+        return wanted.design if wanted and not findings.refused(wanted.design, cluster, asked, catalog) else None
 
     if cluster.nodes > 1 and cluster.nics_per_node > 0:
         yield from findings.of_request(cluster, request, catalog, network.one_path)

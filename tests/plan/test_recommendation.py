@@ -122,10 +122,16 @@ def test_a_network_that_is_far_from_the_planned_one_is_searched_anew():
 def test_a_plan_finds_its_fabrics_made_and_the_same_where_they_were_designed_with_others(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    asked = ({"gpus": 96}, {"gpus": 1000, "scale_out": "roce-400"}, {"gpus": 4096, "topology": "fat-tree"})
+    asked = (
+        {"gpus": 96},
+        {"gpus": 1000, "scale_out": "roce-400"},
+        {"gpus": 4096, "topology": "fat-tree"},
+        {"gpus": 6048},  # whose links do not divide evenly over spines that rails share, and do over their own
+    )
     spread = {"tensor_parallel": 8, "pipeline_parallel": 1, "context_parallel": 1, "micro_batch": 1}
     scenarios = [Scenario(**each, **spread, electricity=price) for each in asked for price in (None, 3e-8)]
     alone = [evaluate(scenario, CATALOG) for scenario in scenarios]
+    assert any(finding.changes.get("spine_policy") == "rail" for finding in alone[-1].findings)
     unused = load_catalog()  # for which nothing has been designed yet
     design_with_rivals(scenarios, unused)
     monkeypatch.delattr(cheapest_design, "_Fabrics")  # nothing more is designed
