@@ -66,6 +66,11 @@ class Line(NamedTuple):
         """Price of all of them [USD]."""
         return costs.line(self.quantity, draws_or_nan(self.price))
 
+    def at(self, places: Any) -> "Line":
+        """Rows of the columns."""
+        quantity: Any = self.quantity
+        return self._replace(quantity=quantity[places], power=None if self.power is None else self.power[places])
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -538,17 +543,12 @@ class _Several(PricedDesign):
         return _counted_and_priced(self.wanted, self.cages, self.prices, runs, {})
 
 
-def together(designs: Sequence[PricedDesign], places: NDArray[np.int64]) -> PricedDesign:
-    """Designs of equal switches and cages at equal prices as one whose numbers are columns.
-
-    Args:
-        designs: the different ones.
-        places: of each row which of them it is.
-    """
+def together(designs: Sequence[PricedDesign]) -> PricedDesign:
+    """Designs of equal switches and cages at equal prices as one whose numbers are columns."""
     first = designs[0]
 
     def column(values: Sequence[Any]) -> Any:
-        return np.array(values)[places, None]
+        return np.array(values)[:, None]
 
     lengths = [each.wanted.longest(each.prices.catalog) for each in designs]
     counts = [vars(each.counts) for each in designs]
@@ -562,6 +562,41 @@ def together(designs: Sequence[PricedDesign], places: NDArray[np.int64]) -> Pric
         quantity=column([each.adapters.quantity if each.adapters else 0 for each in designs])
     )
     return _Several(wanted, first.cages, first.prices, adapters)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows(PricedDesign):
+    """Rows of designs that are one, which are counted and priced once for all rows.
+
+    Attributes:
+        several, places: the designs, and of each row which of them it is.
+    """
+
+    several: PricedDesign
+    places: NDArray[np.int64]
+
+    @cached_property
+    def design(self) -> layouts.Design:
+        """The design of each row."""
+        return self.several.design.at(self.places)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The same in plain numbers."""
+        return Counts(**{name: column[self.places] for name, column in vars(self.several.counts).items()})
+
+    @cached_property
+    def cabled(self) -> Cabled:
+        """Cables and switches of each row."""
+        its = self.several.cabled
+        bill = tuple((line.at(self.places), np.asarray(cost)[self.places]) for line, cost in its.bill)
+        return Cabled(its.media, bill, its.power[self.places], its.typical_power[self.places])
+
+
+def rows_of(several: PricedDesign, places: NDArray[np.int64]) -> PricedDesign:
+    """Rows of designs that are one, see `together`: of each which of them it is."""
+    adapters = several.adapters and several.adapters.at(places)
+    return _Rows(several.wanted, several.cages, several.prices, adapters, several, places)
 
 
 def _adapters(many: int, cluster: Cluster, prices: PriceList, content: Content) -> Line:

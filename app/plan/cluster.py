@@ -99,6 +99,10 @@ class Cluster:
         }
 
 
+LOOKED_UP = 8
+"""Sizes of a cluster that are looked up each by itself, so that what is kept of each is found again."""
+
+
 def look_up(scenario: Scenario, catalog: Catalog) -> Cluster:
     """The cluster of a scenario."""
     check_keys(scenario, catalog)
@@ -108,7 +112,7 @@ def look_up(scenario: Scenario, catalog: Catalog) -> Cluster:
 def look_up_sizes(scenario: Scenario, sizes: Sequence[int], catalog: Catalog) -> list[Cluster]:
     """The clusters of a scenario with other numbers of GPUs [1].
 
-    Those that fill a node and a scale-up domain differ in nothing else, so that one of them is looked up.
+    Those that fill a node and a scale-up domain differ in nothing else, so that of more than a few one is looked up.
     """
 
     def of(gpus: int) -> Cluster:
@@ -116,7 +120,8 @@ def look_up_sizes(scenario: Scenario, sizes: Sequence[int], catalog: Catalog) ->
 
     largest = of(max(sizes))
     full = max(largest.used_per_node, largest.full_domain)
-    return [largest.with_gpus(gpus) if gpus >= full else of(gpus) for gpus in sizes]
+    looked_up = len(sizes) <= LOOKED_UP
+    return [of(gpus) if gpus < full or looked_up else largest.with_gpus(gpus) for gpus in sizes]
 
 
 def resolve(request: ClusterRequest, network: DesignRequest, catalog: Catalog) -> Cluster:

@@ -107,6 +107,12 @@ class Network:
         switches = [each and (each.choice, each.cages) for each in (self.built, self.spared)]
         return self.cluster.alike, request.topology, request.planes, request.management_links, *switches
 
+    def at(self, places: NDArray[np.int64]) -> "Network":
+        """Rows of networks that are one, see `together`: of each which of them it is."""
+        sizes: dict[str, Any] = {name: getattr(self.cluster, name)[places] for name in ("gpus", "nodes")}
+        built, spared = (design and bill_of_materials.rows_of(design, places) for design in (self.built, self.spared))
+        return but(self, cluster=but(self.cluster, **sizes), built=built, spared=spared)
+
     @property
     def switch(self) -> str:
         """Key of the leaf switch."""
@@ -328,10 +334,20 @@ def networks_of(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Network
     return networks_from([_inputs(scenario, catalog) for scenario in scenarios])
 
 
+NETWORKS_KEPT = 32
+"""Networks that are kept; as many at most are designed together so that each is found again."""
+
+
 def networks_from(every: Sequence[Inputs]) -> list[Network]:
-    """The same of what they are designed from."""
+    """The same of what they are designed from; few are kept, and so is what is worked out from them."""
+    different = dict.fromkeys(every)
+    by_prices = _by_prices(different)
+    if len(different) <= NETWORKS_KEPT:
+        for prices, asked in by_prices.items():
+            choose_together(asked, prices)
+        return [design_network(*each) for each in every]
     designed: dict[Inputs, Network] = {}
-    for prices, asked in _by_prices(dict.fromkeys(every)).items():
+    for prices, asked in by_prices.items():
         inputs = [(*each, prices) for each in asked]
         designed |= zip(inputs, _designed(asked, prices), strict=True)
     return [designed[each] for each in every]
@@ -380,7 +396,7 @@ def _needed(cluster: Cluster) -> bool:
     return cluster.nodes > 1 and cluster.nics_per_node > 0
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=NETWORKS_KEPT)
 def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList) -> Network:
     """Design and price the network of a cluster, and the networks beside it that are switched on.
 
@@ -430,17 +446,13 @@ def _buildable(wanted: Chosen, cluster: Cluster, request: NetworkRequest, prices
     return None if refused else build(cluster, request, prices, wanted)
 
 
-def together(networks: Sequence[Network], places: NDArray[np.int64]) -> Network:
+def together(networks: Sequence[Network]) -> Network:
     """Networks that are `alike` as one whose numbers are columns: what it has in whole numbers and words, each of them
     says by itself.
-
-    Args:
-        networks: the different ones.
-        places: of each row which of them it is.
     """
     first, clusters = networks[0], [network.cluster for network in networks]
     sizes: dict[str, Any] = {
-        name: np.array([getattr(cluster, name) for cluster in clusters])[places, None] for name in ("gpus", "nodes")
+        name: np.array([getattr(cluster, name) for cluster in clusters])[:, None] for name in ("gpus", "nodes")
     }
     built, spared = (
         [design for network in networks if (design := getattr(network, name))] for name in ("built", "spared")
@@ -448,8 +460,8 @@ def together(networks: Sequence[Network], places: NDArray[np.int64]) -> Network:
     return but(
         first,
         cluster=but(first.cluster, **sizes),
-        built=bill_of_materials.together(built, places) if built else None,
-        spared=bill_of_materials.together(spared, places) if spared else None,
+        built=bill_of_materials.together(built) if built else None,
+        spared=bill_of_materials.together(spared) if spared else None,
     )
 
 

@@ -102,7 +102,7 @@ OF_JOB = frozenset(
 )
 OF_RUN = frozenset(_names(OperationRequest))
 MOST_KEPT = 512
-"""Sites and jobs that are kept for later points."""
+"""Sites, jobs, and networks as columns that are kept for later points."""
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,14 @@ class _Hardware:
     Attributes:
         members: which points.
         networks, which: the different networks, and of each point which it has.
+        whole: these networks as one whose numbers are columns.
         prices, paid: the prices that all have, and the others.
     """
 
     members: Whole
-    networks: Sequence[Network]
+    networks: tuple[Network, ...]
     which: Whole
+    whole: Network
     prices: PriceList
     paid: Mapping[str, Floats]
 
@@ -176,7 +178,7 @@ class _Hardware:
 
     def cost(self, times: Floats) -> TotalCost:
         """What all of them cost, and runs that take so long [s]."""
-        network = self.networks[0] if len(self.networks) == 1 else together(self.networks, self.which)
+        network = self.whole if len(self.networks) == 1 else self.whole.at(self.which)
         return cost_columns(network, self.prices, self.paid, times)
 
     def figure(self, name: str, cost: TotalCost) -> Any:
@@ -270,6 +272,7 @@ class PlanColumns:
         self.sizeless = [*self.blank, "gpus"]
         self.sites: dict[tuple[int, ...], _Site] = {}
         self.jobs: dict[tuple[Any, ...], _Asked] = {}
+        self.wholes: dict[tuple[Network, ...], Network] = {}
 
     @nan_is_an_answer
     def of(self, places: Whole) -> dict[str, list[Any]]:
@@ -390,7 +393,18 @@ class PlanColumns:
                 if not blank[row]
             }
             prices = PriceList.of(self._scenario(rows, row, self.paid).part(PriceRequest), self.catalog)
-            yield _Hardware(members, [networks[place] for place in different], which, prices, paid)
+            its = tuple(networks[place] for place in different)
+            yield _Hardware(members, its, which, self._whole(its), prices, paid)
+
+    def _whole(self, networks: tuple[Network, ...]) -> Network:
+        """Networks that are alike as one. Kept: it takes a millisecond, and thousands of prices of few share it."""
+        if len(networks) == 1:
+            return networks[0]
+        if networks not in self.wholes:
+            if sum(map(len, self.wholes)) + len(networks) > MOST_KEPT:
+                self.wholes.clear()
+            self.wholes[networks] = together(networks)
+        return self.wholes[networks]
 
     def _sites(self, rows: _Rows, count: int) -> tuple[list[_Site], Whole]:
         """The different sites of some points, and which each has."""

@@ -4,6 +4,7 @@ import itertools
 import re
 import tracemalloc
 from collections import Counter
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from app.catalog.load import load_catalog
 from app.plan import bill_of_materials
 from app.plan.band import fold
 from app.plan.evaluate import evaluate_all_reduce
-from app.plan.network import design_network, fabric_of, network_of, together
+from app.plan.network import design_network, fabric_of, network_of, networks_of, together
 from app.plan.scenario import DesignRequest, NetworkRequest, Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size, generations, sizes
@@ -887,6 +888,11 @@ def test_a_network_of_typical_values_has_one_number_where_another_has_its_draws(
         assert part.cost.shape == part.power.shape == part.typical_power.shape == (1,)
 
 
+def test_networks_of_a_few_scenarios_are_those_that_each_has_by_itself():
+    scenarios = [Scenario(gpus=gpus, oversubscription=2) for gpus in (512, 1024, 512)]
+    assert networks_of(scenarios, CATALOG) == [network_of(scenario, CATALOG) for scenario in scenarios]
+
+
 def test_networks_that_are_alike_are_one_whose_numbers_are_columns():
     """One tier, two and three of the same switches, with cables of their own; two rows have the same network."""
     catalog = CATALOG.typical_only()
@@ -894,16 +900,22 @@ def test_networks_that_are_alike_are_one_whose_numbers_are_columns():
     assert {network.tiers for network in each} == {1, 2, 3}
     assert len({network.alike for network in each}) == 1
     places = np.array([2, 0, 1, 1])
-    one = together(each, places)
-    for name in ("cost", "power", "typical_power"):
-        alone = [getattr(each[place], name)[0] for place in places]
-        assert getattr(one, name)[:, 0] == pytest.approx(alone, rel=1e-12)
+    rows = together(each).at(places)
+    assert (rows.cluster.gpus[:, 0].tolist(), rows.cluster.nodes[:, 0].tolist()) == (
+        [each[place].cluster.gpus for place in places],
+        [each[place].cluster.nodes for place in places],
+    )
+    for name in ("cost", "power", "typical_power", "built.stock", "built.switch_ports", "built.design.bisection"):
+        of = attrgetter(name)
+        alone = [float(np.ravel(of(each[place]))[0]) for place in places]
+        assert of(rows)[:, 0] == pytest.approx(alone, rel=1e-12), name
+    assert {each.key for each in rows.used} == {use.key for network in each for use in network.used}
 
 
 def test_ports_for_spare_nodes_are_columns_too():
     catalog = CATALOG.typical_only()
     each = [network_of(Scenario(gpus=gpus, spare_nodes=4), catalog) for gpus in (1024, 2048)]
-    one = together(each, np.arange(2))
+    one = together(each).at(np.arange(2))
     alone = np.array([network.for_spares for network in each])[:, :, 0]
     columns = np.array(one.for_spares)[:, :, 0].T
     assert columns == pytest.approx(alone, rel=1e-12)
