@@ -6,6 +6,9 @@ what they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
@@ -74,6 +77,27 @@ def counted_off(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     places: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return places
+
+
+MOST_CODES = 2**62
+"""Numbers that rows can be told apart by."""
+
+
+def distinct(columns: Sequence[NDArray[Any]], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each different row of some columns of whole numbers is first, and which of them each of so many rows is.
+
+    >>> distinct([np.array([5, 7, 5, 5]), np.array([0, 0, 0, 1])], 4)
+    (array([0, 3, 1]), array([0, 2, 0, 1]))
+    """
+    code, codes = np.zeros(count, np.int64), 1
+    for column in columns:
+        more = int(column.max()) + 1
+        if codes * more > MOST_CODES:
+            code = np.unique(code, return_inverse=True)[1]
+            codes = int(code.max()) + 1
+        code, codes = code * more + column, codes * more
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    return first, which
 
 
 def rounded(values: NDArray[np.float64], digits: int, to: np.ufunc = np.rint) -> NDArray[np.float64]:

@@ -5,28 +5,29 @@ Parts that cost a little less may draw so much more that their building costs mo
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.catalog.load import Catalog
-from app.formulas.arrays import Array, where
+from app.formulas.arrays import Array, counted_off, distinct, where
 from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import RailRuns
 from app.plan.bill_of_materials import LEVELS, Cages, Carried, laid_out, media_of, of_each_length, part_counts
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
-from app.plan.least_cost import LeastCosts, Narrowed, Options
-from app.plan.leaves import BY_RAIL, LAYOUTS_BY_RAIL, Leaves, different, fabrics_of, fit, narrower_than, sizes_tried
-from app.plan.offers import UNREACHED, in_place, link_prices, offers
+from app.plan.least_cost import LeastCosts, Narrowed
+from app.plan.leaves import BY_RAIL, TAPERS_TRIED, fit, narrower_than, sizes_tried
+from app.plan.offers import UNREACHED, Offers, in_place, link_prices, offers
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
 from app.plan.switches import Chosen, SwitchPair, designed, designed_together, requested
+from app.plan.tried_leaves import Options, TriedLeaves
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -34,21 +35,13 @@ NEAR = 1.01
 """Fabrics that cost so many times the least at most are held against one another, each with its own cables."""
 PRICED_IN_FULL = 6
 """Fabrics of which that is done at most."""
-TAPERS_APART = 2.0
-"""Of tapers that are so many times as wide hardly any leaves are the same: half as many links up again as the taper's
-are tried."""
 
 
 class Priced(NamedTuple):
-    """A fabric, and its cost in place [USD]; not exact where its cables are those of one like it.
-
-    ``row`` is where it is among those that were tried together.
-    """
+    """A fabric with cables of its own, and its cost in place [USD]."""
 
     cost: float
     chosen: Chosen
-    exact: bool
-    row: int | None = None
 
 
 class Joined(NamedTuple):
@@ -178,44 +171,64 @@ def _cheapest(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tupl
     Of many fabrics only those are tried that may cost little more than the least that any may; and more of them where
     one that was left out may be cheaper than all of these.
     """
-    large = [search for search in searches if search.work > MUCH]
-    if sum(search.work for search in large) <= MUCH_TOGETHER:
-        yield from _tried(searches, prices)
+    options = [search.options for search in searches]
+    leaves = TriedLeaves.of(options)
+    work = leaves.many(len(searches)) + [search.work_apart for search in searches]
+    is_large = (work > MUCH) & [search.many_sizes > 0 for search in searches]
+    if work[is_large].sum() <= MUCH_TOGETHER:
+        yield from _tried(searches, leaves, prices)
         return
-    yield from _tried([search for search in searches if search.work <= MUCH], prices)
-    number = {search: place for place, search in enumerate(large)}
-    least = LeastCosts([search.options for search in large], floor_of(prices.catalog, 1), prices)
+    small, large = np.flatnonzero(~is_large).tolist(), np.flatnonzero(is_large).tolist()
+    if small:
+        yield from _tried([searches[place] for place in small], leaves.at(small), prices)
+    yield from _narrowed([searches[place] for place in large], leaves.at(large), prices)
+
+
+def _narrowed(
+    searches: Sequence["_Search"], leaves: TriedLeaves, prices: PriceList
+) -> Iterator[tuple["_Search", Chosen]]:
+    """The same of searches of many fabrics each."""
+    least = LeastCosts([search.options for search in searches], leaves, floor_of(prices.catalog, 1), prices)
+    waiting = [*range(len(searches))]
+    many = leaves.many(len(searches))
     for margin, narrower in MARGINS:
-        kept = least.narrowed([number[search] for search in large], margin, narrower)
-        for search, narrowed in zip(large, kept, strict=True):
-            search.narrow(narrowed)
-            if search.tried == search.many:
-                search.narrow(None)
-        found = dict(_tried(large, prices))
+        narrowed, sizes = least.narrowed(waiting, margin, narrower)
+        whole = leaves.many(len(searches), sizes) == many
+        for place in waiting:
+            searches[place].narrow(None if whole[place] else narrowed[place])
+        some = [searches[place] for place in waiting]
+        found = dict(_tried(some, leaves.at(waiting, sizes | whole[leaves.cluster[leaves.place]]), prices))
         yield from found.items()
-        large = [search for search in large if search not in found]
-        if not large:
+        waiting = [place for place in waiting if searches[place] not in found]
+        if not waiting:
             return
-    for search in large:
+    some = [searches[place] for place in waiting]
+    for search in some:
         search.narrow(None)
-    yield from _tried(large, prices)
+    yield from _tried(some, leaves.at(waiting), prices)
 
 
-def _tried(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tuple["_Search", Chosen]]:
+def _tried(searches: Sequence["_Search"], leaves: TriedLeaves, prices: PriceList) -> Iterator[tuple["_Search", Chosen]]:
     """The cheapest of the fabrics that are tried for each of some searches, unless one that is left out may be."""
-    for portion in _portions(searches, lambda search: search.tried):
-        for search, chosen in zip(portion, _Fabrics(portion, prices).cheapest(), strict=True):
+    many = leaves.many(len(searches)).tolist()
+    for portion in _portions(range(len(searches)), many.__getitem__):
+        some = [searches[place] for place in portion]
+        its = leaves if len(some) == len(searches) else leaves.at(portion)
+        for search, chosen in zip(some, _Fabrics(some, its, prices).cheapest(), strict=True):
             if chosen:
                 yield search, chosen
 
 
-def _portions(searches: Iterable["_Search"], many: Callable[["_Search"], int]) -> Iterator[list["_Search"]]:
+Portioned = TypeVar("Portioned")
+
+
+def _portions(several: Iterable[Portioned], many: Callable[[Portioned], int]) -> Iterator[list[Portioned]]:
     """Searches in their order, so many together that they have about as much of something as is tried at once."""
-    portion: list[_Search] = []
+    portion: list[Portioned] = []
     together = 0
-    for search in searches:
-        portion.append(search)
-        together += many(search)
+    for each in several:
+        portion.append(each)
+        together += many(each)
         if together >= MOST_TOGETHER:
             yield portion
             portion, together = [], 0
@@ -230,8 +243,8 @@ class _Search:
         number: its number among those that are answered together.
         asked, cluster, offered: what decides, the cluster, and the choices that are worth pricing.
         sizes: leaves that may be tried, by ports of the switches.
-        many, many_sizes: how many these are, and how many sizes [1].
-        narrowed, places, wanted: those that are tried if not all, by places of the choices, and by ports.
+        many_sizes: how many sizes these are [1].
+        narrowed, places: what is left out, if anything, and the places of the choices that are not.
         tapered: whether some of them fit narrower tapers.
     """
 
@@ -246,7 +259,6 @@ class _Search:
         ports = self.offered.ports
         sizes = {radix: sizes_tried(radix, self.cluster, request) for radix in {radix for radix, _ in ports}}
         self.sizes = {(radix, above): sizes[radix] for radix, above in ports}
-        self.many = sum(its.many for its in self.sizes.values())
         self.many_sizes = sum(len(its.hosts) for its in self.sizes.values())
         self.tapered = request.oversubscription > 1 and request.topology in (*BY_RAIL, "fat-tree")
         self.narrow(None)
@@ -255,112 +267,107 @@ class _Search:
         """Try some of the fabrics, or all."""
         self.narrowed = narrowed
         self.places: Sequence[int] = sorted(narrowed.within) if narrowed else range(len(self.offered.places))
-        sizes = narrowed.sizes if narrowed else {}
-        self.wanted = {ports: self.sizes[ports].leaves_of(some) for ports, some in sizes.items()}
 
-    @property
+    @cached_property
     def options(self) -> Options:
         """What may be built."""
         any_switches = requested((0, 0), self.cluster, self.asked.request)
         return Options(any_switches, self.offered, self.sizes, self.cluster.platform.nodes_per_rack)
 
     @property
-    def work(self) -> int:
-        """About how many fabrics take as long as trying all of these [1]; 0 where no leaves can be left out.
-
-        Each pair of switches adds to it, and each size of leaves whose links are measured by themselves.
+    def work_apart(self) -> int:
+        """About how many fabrics take as long to try as what is done for each pair of switches, and for each size of
+        leaves whose links are measured by themselves [1].
         """
         apart = self.many_sizes if self.asked.request.topology == "fat-tree" else 0
-        return self.many + ALONE * (len(self.sizes) + apart) if self.many_sizes else 0
+        return ALONE * (len(self.sizes) + apart)
 
-    @property
-    def tried(self) -> int:
-        """Leaves that are tried [1]."""
-        return sum(leaves.many for leaves in self.wanted.values()) if self.narrowed else self.many
-
-    def leaves(self) -> Iterator[tuple[tuple[int, int], Leaves]]:
-        """The leaves that are tried, by ports of the switches."""
-        return iter(
-            self.wanted.items() if self.narrowed else ((ports, its.leaves) for ports, its in self.sizes.items())
-        )
-
-    def within(self, choice: SwitchPair) -> Mapping[float, float]:
-        """Of leaves of some switches that fit a taper, by the taper, the most that all cost that are left out [USD]."""
-        if not self.narrowed:
-            return {}
-        return next(its for place, its in self.narrowed.within.items() if self.offered.ends[place][0] is choice)
-
-    def leaves_out(self, priced: Sequence[Priced], doubtful: Iterable[float]) -> bool:
-        """Whether a fabric that was not tried may be the cheapest, as little as some of some switches may cost."""
-        if not self.narrowed:
-            return False
-        most = min((fabric.cost for fabric in priced), default=np.inf) * NEAR
-        return most > self.narrowed.most or any(cost <= most for cost in doubtful)
+    def within(self, place: int) -> Mapping[float, float]:
+        """Of leaves of a choice of switches that fit a taper, by the taper, the most that all cost that are left out
+        [USD].
+        """
+        return self.narrowed.within[place] if self.narrowed else {}
 
     @property
     def has_choice(self) -> bool:
         """Whether there is more than one fabric to choose of."""
-        return len(self.offered.places) > 1 or self.many > 1
+        return len(self.offered.places) > 1 or self.many_sizes + sum(len(its.tapers) for its in self.sizes.values()) > 1
 
-    def cheapest(self, priced: Sequence[Priced]) -> Priced:
-        """The cheapest of the fabrics that were priced, those that cost about as much held against one another."""
-        _, _, request, prices = self.asked
-        best = min((fabric.cost for fabric in priced), default=np.inf)
-        if not np.isfinite(best):
-            return self._unpriced(priced)
-        near = [fabric for fabric in priced if fabric.cost <= best * NEAR]
-        near = sorted(near, key=lambda fabric: (fabric.cost, fabric.chosen.design.switches))[:PRICED_IN_FULL]
-        if len(near) > 1:
-            near = [
-                fabric
-                if fabric.exact
-                else in_full(fabric.chosen, self.cluster, request, prices)._replace(row=fabric.row)
-                for fabric in near
-            ]
-        return min(near, key=lambda fabric: (fabric.cost, float(fabric.chosen.design.switches)))
-
-    def _unpriced(self, priced: Sequence[Priced]) -> Priced:
-        """Where no price tells: the design of fewest switches, or the one that comes nearest to being one."""
-        if priced:
-            return min(priced, key=lambda fabric: float(fabric.chosen.design.switches))
+    def nearest(self) -> Chosen:
+        """Where nothing can be built the design that comes nearest to being one."""
         _, _, request, _ = self.asked
         plain = [
             Chosen(choice, designed(choice.ports, self.cluster, request, self.cluster.nodes))
             for choice, _ in self.offered.ends
         ]
-        nearest = min(plain, key=lambda chosen: (int(chosen.design.reason), -chosen.choice.radix))
-        return Priced(np.inf, nearest, exact=False)
+        return min(plain, key=lambda chosen: (int(chosen.design.reason), -chosen.choice.radix))
 
 
-class _Tried(NamedTuple):
-    """Fabrics of switches of some ports that are tried for a search.
+class _Switches(NamedTuple):
+    """Switches that are tried for some searches, in columns.
 
     Attributes:
-        search: place of the search.
-        kind: number of what is asked of each but for its leaves.
-        leaves, which: the leaves, and which of all designs those make.
+        search, place: places of the search, and of the choice among those on offer to it.
+        offer: the same among all on offer.
+        list: the place of the list of leaves.
+        least: what a fabric of them costs at least [USD].
     """
 
-    search: int
-    kind: int
-    leaves: Leaves
-    which: Integers
+    search: Integers
+    place: Integers
+    offer: Integers
+    list: Integers
+    least: Floats
+
+    def at(self, index: Any) -> "_Switches":
+        """Some of them."""
+        return _Switches(*(column[index] for column in self))
+
+
+class _Priced(NamedTuple):
+    """Fabrics that cost about as much as the cheapest of some switches, in columns.
+
+    Attributes:
+        search, row: the place of the search, and which fabric [1].
+        offer: the switches, by their number.
+        cost: price in place, infinite where a part has none [USD].
+    """
+
+    search: Integers
+    row: Integers
+    offer: Integers
+    cost: Floats
+
+    @staticmethod
+    def of(parts: Sequence["_Priced"]) -> "_Priced":
+        """All of some parts."""
+        return _Priced(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def at(self, index: Any) -> "_Priced":
+        """Some of them."""
+        return _Priced(*(column[index] for column in self))
+
+
+class _Found(NamedTuple):
+    """A fabric by its row, the switches, and the longest link of each level if these are known [m]."""
+
+    row: int
+    choice: SwitchPair
+    lengths: Mapping[str, float] | None
 
 
 class _Fabrics:
     """What can be built for some clusters of switches of some ports or others, and how long its cables are.
 
-    Each fabric is designed once, however many networks of about the same taper it is tried for.
+    Each fabric is designed once, however many networks it is tried for.
 
     Attributes:
-        designs, switches: the fabrics; the switches of each [1].
-        kind, taper: the number of the kind of each, and the taper that it was designed with.
-        kinds, first_shared: what is asked of fabrics but for their leaves; the first that several networks share.
-        nodes, managers: nodes, and links of fabric managers, of each of these [1].
-        tried, numbers: for each search and ports the fabrics tried, and by both of them their number.
-        rows: where the fabrics of these that can be built are, of several alike the first, those of equal leaves side
-            by side, fewest switches first.
-        design, place: of each row the design, and how many were tried before.
+        leaves: the leaves that are tried, in lists.
+        designs, switches, kind: the fabrics; the switches of each, and the number of its kind [1].
+        first, which, each: of each list the first of its leaves; the design of all leaves; and the leaves.
+        row_list, place, design: where the fabrics of a list that can be built are, of several alike the first, those of
+            equal leaves side by side, fewest switches first: the list, how many were tried before, and the design.
+        ends: of each list the row of its first fabric, and the end of all.
         group, begins: the group of equal leaves that each row belongs to, and of each group the row of fewest
             switches, which it begins with.
         by_rail: of which groups the longest links are found together.
@@ -368,8 +375,9 @@ class _Fabrics:
             none.
     """
 
-    def __init__(self, searches: Sequence[_Search], prices: PriceList) -> None:
+    def __init__(self, searches: Sequence[_Search], leaves: TriedLeaves, prices: PriceList) -> None:
         self.searches = searches
+        self.leaves = leaves
         self.prices = prices
         self._design()
         self._sort()
@@ -377,80 +385,35 @@ class _Fabrics:
         self.floors = [floor_of(prices.catalog, nodes) for nodes in nodes_per_rack]
         self._measure()
         self._found: set[tuple[int, int]] = set()
-        self._doubtful: dict[int, list[float]] = {}
+        self._doubtful = np.full(len(searches), np.inf)
 
     def _design(self) -> None:
         """Design every fabric once."""
-        kinds: dict[layouts.FabricRequest, list[tuple[int, tuple[int, int], Leaves]]] = {}
-        for number, search in enumerate(self.searches):
-            for ports, its in search.leaves():
-                kind = requested(ports, search.cluster, search.asked.request)
-                about = TAPERS_APART ** (math.log(kind.oversubscription) // math.log(TAPERS_APART))
-                if about != kind.oversubscription:
-                    kind = kind._replace(oversubscription=about)
-                kinds.setdefault(kind, []).append((number, ports, its))
-        shared = [kind for kind, members in kinds.items() if len(members) > 1]
-        self.kinds = [*(kind for kind, members in kinds.items() if len(members) == 1), *shared]
-        self.first_shared = len(kinds) - len(shared)
-        self.tried: list[_Tried] = []
-        self.numbers: dict[tuple[int, tuple[int, int]], int] = {}
-        tried: list[Leaves] = []
-        many = 0
-        for number, kind in enumerate(self.kinds):
-            members = kinds[kind]
-            leaves, which = different([its for _, _, its in members], kind.radix)
-            for (search_number, ports, its), places in zip(members, which, strict=True):
-                self.numbers[search_number, ports] = len(self.tried)
-                self.tried.append(_Tried(search_number, number, its, many + places))
-            tried.append(leaves)
-            many += leaves.many
-        self.designs = designed_together(fabrics_of(self.kinds, tried))
+        place, self.each = self.leaves.each()
+        self.first = np.searchsorted(place, np.arange(len(self.leaves.cluster)))
+        kind = self.leaves.kind[place]
+        first, self.which = self.leaves.different(kind, place, self.each)
+        self.kind, self.taper = kind[first], self.each.taper[first]
+        self.designs = designed_together(self.leaves.fabrics(self.kind, self.each.at(first)))
         self.switches = self.designs.switches
-        self.taper = np.concatenate([leaves.taper for leaves in tried])
-        self.kind = np.repeat(np.arange(len(kinds)), [leaves.many for leaves in tried])
-        self.nodes = np.array([kind.nodes for kind in self.kinds])
-        self.managers = np.array([kind.management_links * kind.planes for kind in self.kinds])
+        self.list = place
 
     def _sort(self) -> None:
         """Find the rows of what was tried."""
-        order, leaves, alike = _by_leaves(self.designs, self.kind, self._of_kind("layout"))
-        counts = np.array([len(tried.which) for tried in self.tried])
-        begins = np.cumsum(counts) - counts
-        own = order[self.kind[order] < self.first_shared]  # each tried for one network alone, and in its order
-        columns = [(self.kind[own], np.arange(len(own)), own - begins[self.kind[own]]), *self._shared(order)]
-        which, ranks, place = map(np.concatenate, zip(*columns, strict=True))
-        new = _changes(which, alike[ranks])
-        self.place = np.minimum.reduceat(place, new) if len(new) else place
-        self.which, ranks = which[new], ranks[new]
-        ends = np.searchsorted(self.which, np.arange(len(self.tried) + 1)).tolist()
-        self.rows = [slice(*pair) for pair in itertools.pairwise(ends)]
-        self.design = np.concatenate([tried.which for tried in self.tried])[begins[self.which] + self.place]
-        self.begins = _changes(self.which, leaves[ranks])
-        self.group = np.repeat(np.arange(len(self.begins)), np.diff(self.begins, append=len(self.which)))
-        self.search = np.array([tried.search for tried in self.tried])[self.which[self.begins]]
-
-    def _shared(self, order: Integers) -> Iterator[tuple[Integers, Integers, Integers]]:
-        """Of fabrics that several networks share, by kind: for which each is tried, its rank in an order of designs,
-        and how many of its network's were tried before.
-        """
+        order, leaves, alike = _by_leaves(self.designs, self.kind, self.leaves.asked(self.kind).layout)
         rank = np.full(len(self.kind), -1)
         rank[order] = np.arange(len(order))
-        ends = np.searchsorted(self.kind[order], np.arange(len(self.kinds) + 1)).tolist()
-        first = self.first_shared
-        for kind, its in itertools.groupby(self.tried[first:], key=lambda tried: tried.kind):
-            several, begin = [*its], ends[kind]
-            places = np.full((len(several), ends[kind + 1] - begin), -1)
-            for row, tried in enumerate(several):
-                ranks = rank[tried.which]
-                built = np.flatnonzero(ranks >= 0)[::-1]
-                places[row, ranks[built] - begin] = built
-            which, ranks = np.nonzero(places >= 0)
-            yield which + first, ranks + begin, places[which, ranks]
-            first += len(several)
-
-    def _of_kind(self, name: str) -> NDArray[Any]:
-        """What is asked of each design under some name."""
-        return np.array([getattr(kind, name) for kind in self.kinds])[self.kind]
+        rank = rank[self.which]
+        built = np.flatnonzero(rank >= 0)
+        built = built[np.argsort(self.list[built] * len(order) + rank[built], kind="stable")]
+        new = _changes(self.list[built], alike[rank[built]])
+        tried = np.minimum.reduceat(built, new) if len(new) else built
+        self.row_list, self.design = self.list[tried], self.which[tried]
+        self.place = tried - self.first[self.row_list]
+        self.ends = np.searchsorted(self.row_list, np.arange(len(self.first) + 1))
+        self.begins = _changes(self.row_list, leaves[rank[tried]])
+        self.group = np.repeat(np.arange(len(self.begins)), np.diff(self.begins, append=len(self.row_list)))
+        self.search = self.leaves.cluster[self.row_list[self.begins]]
 
     def _measure(self) -> None:
         """Find how long the longest links by rail are: of all fabrics on a floor at once, which takes little longer."""
@@ -459,9 +422,9 @@ class _Fabrics:
         self.heights = {height: place for place, height in enumerate(sorted(heights))}
         levels = [level for level in LEVELS if (getattr(self.designs, level)[firsts] > 0).any()]
         self.lengths = {level: np.zeros((len(heights), len(firsts))) for level in levels}
-        least = {layouts.RAIL_OPTIMIZED: 1, layouts.RAIL_ONLY: 0}
-        tiers = np.array([least.get(kind.layout, layouts.MOST_TIERS) for kind in self.kinds])
-        self.by_rail = self.designs.tiers[firsts] > tiers[self.kind[firsts]]
+        layout = self.leaves.asked(self.kind[firsts]).layout
+        least = where(layout == layouts.RAIL_ONLY, 0, where(layout == layouts.RAIL_OPTIMIZED, 1, layouts.MOST_TIERS))
+        self.by_rail = self.designs.tiers[firsts] > least
         numbers = {floor: number for number, floor in enumerate(dict.fromkeys(self.floors))}
         on = np.array([numbers[floor] for floor in self.floors])[self.search]
         for floor, number in numbers.items():
@@ -476,177 +439,237 @@ class _Fabrics:
 
     def _runs(self, some: Integers) -> RailRuns:
         """What the longest links by rail of some designs depend on."""
-        designs, kinds = self.designs.at(some), self.kind[some]
-        nodes, rails, planes, managers = (
-            np.array([getattr(kind, name) for kind in self.kinds])[kinds]
-            for name in ("nodes", "rails", "planes", "management_links")
-        )
+        designs, asked = self.designs.at(some), self.leaves.asked(self.kind[some])
         above = (designs.leaf_switches, designs.spine_switches, designs.core_switches, designs.super_core_switches)
-        return RailRuns.of(nodes, designs.unit_nodes, rails, tuple(many // planes for many in above), managers)
+        in_a_plane = tuple(many // asked.planes for many in above)
+        return RailRuns.of(asked.nodes, designs.unit_nodes, asked.rails, in_a_plane, asked.management_links)
 
     def cheapest(self) -> list[Chosen | None]:
         """The fabric to build of each search; see `choose`. None where it may be one that was not tried."""
-        priced = self._priced([number for number, search in enumerate(self.searches) if search.has_choice])
-        sure = [
-            number
-            for number, search in enumerate(self.searches)
-            if not search.leaves_out(priced.get(number, ()), self._doubtful.get(number, ()))
-        ]
-        only = [number for number in sure if number not in priced]
-        found = self._only(only) if only else {}
-        found |= {number: self.searches[number].cheapest(priced[number]) for number in sure if number in priced}
-        chosen = dict(zip(found, self._with_own_taper([*found.values()]), strict=True))
+        several = [number for number, search in enumerate(self.searches) if search.has_choice]
+        only = [number for number, search in enumerate(self.searches) if not search.has_choice]
+        chosen = self._only(only) if only else {}
+        if several:
+            chosen |= self._of_several(several)
         return [chosen.get(number) for number in range(len(self.searches))]
 
-    def _only(self, searches: Sequence[int]) -> dict[int, Priced]:
-        """The one fabric that is tried for each of some searches, whether or not it can be built."""
-        choices = [self.searches[search].offered.ends[0][0] for search in searches]
-        numbers = [self.numbers[search, choice.ports] for search, choice in zip(searches, choices, strict=True)]
-        designs = self.designs.at(np.array([self.tried[number].which[0] for number in numbers], np.int64)).each()
-        lengths: dict[int, dict[str, float]] = {}
-        for height in {choice.height for choice in choices}:
-            rows = {
-                search: self.rows[number]
-                for search, choice, number in zip(searches, choices, numbers, strict=True)
-                if choice.height == height and self.rows[number].start < self.rows[number].stop
-            }
-            begins = np.array([its.start for its in rows.values()], np.int64)
-            columns = self._lengths(height, rows.values(), begins)
-            lengths |= {search: _longest_of(columns, place) for place, search in enumerate(rows)}
-        return {
-            search: Priced(np.nan, Chosen(choice, design, lengths.get(search)), exact=False)
-            for search, choice, design in zip(searches, choices, designs, strict=True)
+    def _of_several(self, searches: Sequence[int]) -> dict[int, Chosen]:
+        """The cheapest of the fabrics that are tried for each of some searches, but for those that may be one that was
+        not: those that cost about as much held against one another.
+        """
+        priced = self._priced(searches)
+        best = np.full(len(self.searches), np.inf)
+        np.minimum.at(best, priced.search, priced.cost)
+        near = priced.at(np.flatnonzero(np.isfinite(priced.cost) & (priced.cost <= best[priced.search] * NEAR)))
+        near = near.at(np.lexsort((self.switches[self.design[near.row]], near.cost, near.search)))
+        sure = [number for number in searches if not self._leaves_out(number, float(best[number]))]
+        begins, ends = (np.searchsorted(near.search, sure, side).tolist() for side in ("left", "right"))
+        chosen, found = dict[int, Chosen](), dict[int, _Found]()
+        for number, begin, end in zip(sure, begins, ends, strict=True):
+            some = near.at(slice(begin, min(end, begin + PRICED_IN_FULL)))
+            if begin == end:
+                some = priced.at(priced.search == number)
+                some = some.at(np.argsort(self.switches[self.design[some.row]], kind="stable")[:1])
+            if len(some.row):
+                found[number] = self._least_of(number, some)
+            else:
+                chosen[number] = self.searches[number].nearest()
+        designs = self._with_own_taper([row for row, _, _ in found.values()])
+        return chosen | {
+            number: Chosen(choice, design, lengths)
+            for (number, (_, choice, lengths)), design in zip(found.items(), designs, strict=True)
         }
 
-    def _priced(self, searches: Iterable[int]) -> dict[int, list[Priced]]:
+    def _least_of(self, number: int, some: _Priced) -> "_Found":
+        """The cheapest of some fabrics for a search, each with its own cables; of equal price the fewest switches."""
+        rows, choices = some.row.tolist(), [self.offers[offer][0] for offer in some.offer.tolist()]
+        found = [
+            _Found(row, choice, self._own_lengths(row, choice.height))
+            for row, choice in zip(rows, choices, strict=True)
+        ]
+        if len(found) == 1:
+            return found[0]
+        costs, (_, _, request, prices) = [], self.searches[number].asked
+        for place, (row, choice, lengths) in enumerate(found):
+            design, cost = self.designs.at(self.design[row]), float(some.cost[place])
+            if lengths is None:
+                cost, (_, _, lengths) = in_full(Chosen(choice, design), self.searches[number].cluster, request, prices)
+                found[place] = _Found(row, choice, lengths)
+            costs.append((cost, float(design.switches)))
+        return found[costs.index(min(costs))]
+
+    def _own_lengths(self, row: int, height: int) -> Mapping[str, float] | None:
+        """The longest link of each level of a fabric [m]; none where they are those of one like it."""
+        if self.begins[self.group[row]] != row:
+            return None
+        place, group = self.heights[height], self.group[row]
+        return {level: float(its[place, group]) for level, its in self.lengths.items() if its[place, group] > 0}
+
+    def _leaves_out(self, number: int, best: float) -> bool:
+        """Whether a fabric that was not tried may be the cheapest, as little as some of some switches may cost."""
+        narrowed = self.searches[number].narrowed
+        return narrowed is not None and (best * NEAR > narrowed.most or self._doubtful[number] <= best * NEAR)
+
+    def _only(self, searches: Sequence[int]) -> dict[int, Chosen]:
+        """The one fabric that is tried for each of some searches, whether or not it can be built."""
+        choices = [self.searches[search].offered.ends[0][0] for search in searches]
+        lists = np.array(
+            [self.leaves.numbers[search, choice.ports] for search, choice in zip(searches, choices, strict=True)]
+        )
+        designs = self.designs.at(self.which[self.first[lists]]).each()
+        rows = np.where(self.ends[lists] < self.ends[lists + 1], self.ends[lists], -1).tolist()
+        for height in {choice.height for choice in choices}:
+            self._measure_apart(height, lists[[choice.height == height for choice in choices]])
+        return {
+            search: Chosen(choice, design, self._own_lengths(row, choice.height) if row >= 0 else None)
+            for search, choice, design, row in zip(searches, choices, designs, rows, strict=True)
+        }
+
+    def _priced(self, searches: Sequence[int]) -> _Priced:
         """The fabrics of some searches that cost about as much as the cheapest: of switches in the order of the least
         that they can cost, until that is more than the cheapest so far.
         """
-        catalog = self.prices.catalog
-        waiting = {search: sorted(offered, reverse=True) for search, offered in self._least(searches).items()}
-        priced: dict[int, list[Priced]] = {search: [] for search in waiting}
-        best = dict.fromkeys(waiting, np.inf)
-        while waiting:
-            turns: dict[tuple[SwitchPair, Cages], list[int]] = {}
-            for search, offered in [*waiting.items()]:
-                least, place = offered.pop()
-                if least > best[search] * NEAR:
-                    del waiting[search]
-                    continue
-                choice, _ = self.searches[search].offered.ends[place]
-                cages = Cages.of(choice, self.searches[search].cluster, self.searches[search].asked.request, catalog)
-                turns.setdefault((choice, cages), []).append(search)
-                if not offered:
-                    del waiting[search]
-            for (choice, cages), its in turns.items():
-                for search, fabrics in zip(its, self._of_switches(choice, cages, its), strict=True):
-                    priced[search] += fabrics
-                    best[search] = min([best[search], *(fabric.cost for fabric in fabrics)])
-        return priced
+        tried = self._switches(searches)
+        tried = tried.at(np.lexsort((tried.place, tried.least, tried.search)))
+        turn = np.searchsorted(tried.search, searches)
+        ends = np.append(turn[1:], len(tried.search))
+        best = np.full(len(self.searches), np.inf)
+        priced = list[_Priced]()
+        while len(turn):
+            cheap = tried.least[turn] <= best[tried.search[turn]] * NEAR
+            turn, ends = turn[cheap], ends[cheap]
+            same = self.alike[tried.offer[turn]]
+            for offer in np.unique(same).tolist():
+                fabrics = self._of_switches(offer, tried.at(turn[same == offer]))
+                np.minimum.at(best, fabrics.search, fabrics.cost)
+                priced.append(fabrics)
+            turn = turn + 1
+            turn, ends = turn[turn < ends], ends[turn < ends]
+        return _Priced.of(priced)
 
-    def _least(self, searches: Iterable[int]) -> dict[int, list[tuple[float, int]]]:
-        """The least that a fabric of each choice on offer costs [USD], and its place among them: no cable and no module
-        is rounded up to a whole one.
+    def _switches(self, searches: Sequence[int]) -> _Switches:
+        """The switches that are tried for some searches, and the least that a fabric of each costs [USD]: no cable and
+        no module is rounded up to a whole one.
 
         Links that are not by rail are taken to be short: it takes long to find how long they are. One choice by itself
         is not worth the work.
         """
-        places = {search: self.searches[search].places for search in searches}
-        several = [(search, place) for search, its in places.items() for place in its if len(its) > 1]
-        least = dict.fromkeys(several, np.inf)
-        offered = {id(its): its for its in (self.searches[search].offered for search, _ in several)}
+        offered = {id(its): its for its in (self.searches[search].offered for search in searches)}
         begins = np.cumsum([0, *(len(its.places) for its in offered.values())]).tolist()
-        begin_of = dict(zip(offered, begins[:-1], strict=True))
-        slices, entries, heights = [], [], []
-        for search, place in several:
-            its = self.searches[search].offered
-            choice, _ = its.ends[place]
-            slices.append(self.rows[self.numbers[search, choice.ports]])
-            entries.append(begin_of[id(its)] + place)
-            heights.append(self.heights[choice.height])
-        counts = np.array([rows.stop - rows.start for rows in slices])
-        if counts.any():
-            ends = np.cumsum(counts)
-            begins = ends - counts
-            row = np.arange(ends[-1]) + np.repeat([rows.start for rows in slices] - begins, counts)
-            entry, height = np.repeat(entries, counts), np.repeat(heights, counts)
-            leaf = np.concatenate([its.leaf for its in offered.values()])
-            spine = np.concatenate([its.spine for its in offered.values()])
-            designs, group, design = self.designs, self.group[row], self.design[row]
-            leaves = designs.leaf_switches[design]
-            above = self.switches[design] - leaves
-            total = leaves * leaf[entry] + np.where(above > 0, above * spine[entry], 0.0)
-            sold = self.floors[0].lengths
-            for level, lengths in self.lengths.items():
-                length = np.searchsorted(sold, np.where(self.by_rail[group], lengths[height, group], 0.0))
-                prices = np.concatenate([link_prices(its.ends, level, sold, self.prices) for its in offered.values()])
-                total += getattr(designs, level)[design] * prices[entry, length]
-            some = counts > 0
-            found = np.full(len(several), np.inf)
-            found[some] = np.minimum.reduceat(total, begins[some])
-            least = dict(zip(several, found.tolist(), strict=True))
-        return {search: [(least.get((search, place), 0.0), place) for place in its] for search, its in places.items()}
+        begin_of = dict(zip(offered, begins, strict=False))
+        self.offers = [*itertools.chain(*(its.ends for its in offered.values()))]
+        numbers: dict[tuple[SwitchPair, Cages], int] = {}
+        self.alike = np.array([numbers.setdefault(ends, place) for place, ends in enumerate(self.offers)])
+        rows = []
+        for search in searches:
+            its = self.searches[search]
+            begin = begin_of[id(its.offered)]
+            rows += [
+                (search, place, begin + place, self.leaves.numbers[search, its.offered.ends[place][0].ports])
+                for place in its.places
+            ]
+        search, place, offer, leaves = np.array(rows).T
+        tried = _Switches(search, place, offer, leaves, np.zeros(len(rows)))
+        several = np.flatnonzero(np.bincount(tried.search)[tried.search] > 1)
+        if len(several):
+            tried.least[several] = self._least([*offered.values()], tried.at(several))
+        return tried
 
-    def _of_switches(self, choice: SwitchPair, cages: Cages, searches: Sequence[int]) -> Iterator[list[Priced]]:
+    def _least(self, offered: Sequence[Offers], tried: _Switches) -> Floats:
+        """The least that a fabric of some switches costs [USD]; infinite where none can be built."""
+        row, counts = self._rows(tried.list)
+        least = np.full(len(counts), np.inf)
+        if not len(row):
+            return least
+        choices = [self.offers[offer][0] for offer in tried.offer.tolist()]
+        offer, height = (
+            np.repeat(column, counts) for column in (tried.offer, [self.heights[choice.height] for choice in choices])
+        )
+        leaf, spine = (np.concatenate([getattr(its, name) for its in offered]) for name in ("leaf", "spine"))
+        designs, group, design = self.designs, self.group[row], self.design[row]
+        leaves = designs.leaf_switches[design]
+        above = self.switches[design] - leaves
+        total = leaves * leaf[offer] + np.where(above > 0, above * spine[offer], 0.0)
+        sold = self.floors[0].lengths
+        for level, lengths in self.lengths.items():
+            length = np.searchsorted(sold, np.where(self.by_rail[group], lengths[height, group], 0.0))
+            prices = np.concatenate([link_prices(its.ends, level, sold, self.prices) for its in offered])
+            total += getattr(designs, level)[design] * prices[offer, length]
+        least[counts > 0] = np.minimum.reduceat(total, (np.cumsum(counts) - counts)[counts > 0])
+        return least
+
+    def _rows(self, lists: Integers) -> tuple[Integers, Integers]:
+        """The rows of the fabrics of some lists, one after another, and how many each has."""
+        counts = self.ends[lists + 1] - self.ends[lists]
+        return counted_off(counts) + np.repeat(self.ends[lists], counts), counts
+
+    def _of_switches(self, offer: int, tried: _Switches) -> _Priced:
         """The cheapest fabrics of some switches for each of some searches: of equal leaves, every link at the length
         that the one of fewest switches needs.
         """
-        slices = [self.rows[self.numbers[search, choice.ports]] for search in searches]
-        row = np.concatenate([np.arange(rows.start, rows.stop) for rows in slices])
-        columns = self._lengths(choice.height, slices, row)
-        if len(slices) == 1:
+        choice, cages = self.offers[offer]
+        tried = tried.at(self.ends[tried.list] < self.ends[tried.list + 1])
+        row, counts = self._rows(tried.list)
+        if not len(row):
+            return _Priced(row, row, row, np.zeros(0))
+        self._measure_apart(choice.height, tried.list)
+        columns = {level: its[self.heights[choice.height], self.group[row]] for level, its in self.lengths.items()}
+        if len(counts) == 1:
             cost = self._cost(choice, cages, columns, row)
         else:
             first, which = self._different(columns, row)
-            cost = self._cost(choice, cages, {level: column[first] for level, column in columns.items()}, row[first])
-            cost = cost[which]
-        begin = 0
-        for search, rows in zip(searches, slices, strict=True):
-            end = begin + rows.stop - rows.start
-            lengths = {level: column[begin:end] for level, column in columns.items()}
-            yield self._cheapest_of(choice, rows, cost[begin:end], lengths, search) if end > begin else []
-            begin = end
+            cost = self._cost(choice, cages, {level: its[first] for level, its in columns.items()}, row[first])[which]
+        return self._cheapest_of(tried, row, counts, cost)
 
-    def _cheapest_of(
-        self, choice: SwitchPair, rows: slice, cost: Floats, columns: Mapping[str, Floats], search: int
-    ) -> list[Priced]:
-        """The cheapest of some fabrics of some switches that cost so much [USD]."""
-        designs = self.design[rows]
-        switches = self.switches[designs]
-        cost = self._of_few_switches(cost, designs, choice, search)
-        near = np.lexsort((self.place[rows], switches, cost))[:PRICED_IN_FULL]
-        if np.isfinite(cost[near[0]]):
-            near = near[cost[near] <= cost[near[0]] * NEAR]
-        else:
-            near = np.array([np.argmin(switches)])
-        own = self.begins[self.group[rows]] == np.arange(rows.start, rows.stop)
-        found = []
-        for at in near.tolist():
-            chosen = Chosen(choice, self.designs.at(designs[at]), _longest_of(columns, at) if own[at] else None)
-            found.append(Priced(float(cost[at]), chosen, bool(own[at]), rows.start + at))
-        return found
+    def _cheapest_of(self, tried: _Switches, row: Integers, counts: Integers, cost: Floats) -> _Priced:
+        """The cheapest of some fabrics of some switches for each of some searches, so many of each, which cost so much
+        [USD].
+        """
+        begins, of = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
+        switches = self.switches[self.design[row]]
+        cost = self._of_few_switches(tried, row, begins, cost)
+        least, fewest = np.minimum.reduceat(cost, begins), np.minimum.reduceat(switches, begins)
+        priced = np.isfinite(least)[of]
+        near = np.flatnonzero(np.where(priced, cost <= (least * NEAR)[of], switches == fewest[of]))
+        row, of, priced = row[near], of[near], priced[near]
+        order = np.lexsort((np.where(priced, self.place[row], row), switches[near], cost[near], of))
+        kept = order[counted_off(np.bincount(of)) < np.where(priced[order], PRICED_IN_FULL, 1)]
+        return _Priced(tried.search[of[kept]], row[kept], tried.offer[of[kept]], cost[near[kept]])
 
-    def _of_few_switches(self, cost: Floats, designs: Integers, choice: SwitchPair, search: int) -> Floats:
+    def _of_few_switches(self, tried: _Switches, row: Integers, begins: Integers, cost: Floats) -> Floats:
         """Prices of fabrics [USD]; infinite where the cheapest of a narrower taper needs fewer switches.
 
         So a wider taper takes no more switches, and no more racks for them, than a narrower one, unless it costs more.
         Where that is so of none of the cheapest, since no narrower taper needs as few, others are not looked at.
         """
-        its = self.searches[search]
-        taper, within = its.asked.request.oversubscription, its.within(choice)
-        least, switches = cost.min(), self.switches[designs]
-        allowed, sure = cost, least * NEAR**2 <= within.get(taper, np.inf)
-        if its.tapered and switches[cost <= least * NEAR].max() > self._fewest_switches(choice, search, taper):
-            allowed, as_sure = self._as_narrower(cost, designs, choice.radix, taper, within)
-            sure = sure and as_sure and (its.narrowed is None or its.narrowed.narrower)
-        if not sure:
-            self._doubtful.setdefault(search, []).append(min(least, within.get(taper, np.inf)))
+        least = np.minimum.reduceat(cost, begins)
+        if not any(its.tapered or its.narrowed for its in map(self.searches.__getitem__, tried.search.tolist())):
+            return cost
+        of = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row)))
+        cheap = np.where(cost <= (least * NEAR)[of], self.switches[self.design[row]], 0.0)
+        too_many = np.maximum.reduceat(cheap, begins) > self._fewest_switches(tried.list)
+        allowed = cost.copy()
+        pairs = zip(tried.search.tolist(), tried.place.tolist(), least.tolist(), too_many.tolist(), strict=True)
+        for number, (search, place, cheapest, many) in enumerate(pairs):
+            its = self.searches[search]
+            taper, within = its.asked.request.oversubscription, its.within(place)
+            sure = cheapest * NEAR**2 <= within.get(taper, np.inf)
+            if many and its.tapered:
+                mine = np.flatnonzero(of == number)
+                allowed[mine], as_sure = self._as_narrower(
+                    cost[mine], self.design[row[mine]], self.leaves.ports[tried.list[number]][0], taper, within
+                )
+                sure = sure and as_sure and (its.narrowed is None or its.narrowed.narrower)
+            if not sure:
+                self._doubtful[search] = min(self._doubtful[search], cheapest, within.get(taper, np.inf))
         return allowed
 
-    def _fewest_switches(self, choice: SwitchPair, search: int, taper: float) -> float:
-        """Switches that any fabric has at least that fits a narrower taper [1]."""
-        kind = self.kinds[self.tried[self.numbers[search, choice.ports]].kind]
-        return float(tree.fewest_switches(kind._replace(oversubscription=float(narrower_than(taper)[-1, 0]))))
+    def _fewest_switches(self, lists: Integers) -> Array:
+        """Switches that any fabric of some lists has at least that fits a narrower taper [1]."""
+        taper = self.leaves.taper[self.leaves.begins[lists]]
+        narrower = np.array(TAPERS_TRIED)[np.maximum(np.searchsorted(TAPERS_TRIED, taper) - 1, 0)]
+        asked = self.leaves.asked(self.leaves.kind[lists])
+        return tree.fewest_switches(asked._replace(oversubscription=narrower))
 
     def _as_narrower(
         self, cost: Floats, designs: Integers, radix: int, taper: float, within: Mapping[float, float]
@@ -672,61 +695,50 @@ class _Fabrics:
     def _cost(self, choice: SwitchPair, cages: Cages, lengths: Mapping[str, Floats], row: Integers) -> Floats:
         """Price of some fabrics of some switches with links so long [USD]; infinite where a part has none."""
         some = self.design[row]
-        nodes, managers = self.nodes[self.kind[some]], self.managers[self.kind[some]]
         if len(some) == 1:  # in plain numbers: quicker than as an array of one
-            longest = _longest_of(lengths, 0)
-            joined = Joined(choice, cages, int(nodes[0]), int(managers[0]))
-            return np.array([_cost_of(self.designs.at(some[0]), longest, joined, self.prices)])
+            asked = self.leaves.kinds[self.kind[some[0]]]
+            joined = Joined(choice, cages, asked.nodes, asked.management_links * asked.planes)
+            return np.array([_cost_of(self.designs.at(some[0]), _longest_of(lengths, 0), joined, self.prices)])
+        asked = self.leaves.asked(self.kind[some])
         runs, unreached = media_of(cages, self.prices, of_each_length(lengths), len(some))
-        cost = _parts(self.designs.at(some), runs, Joined(choice, cages, nodes, managers), self.prices)
-        return np.asarray(unreached * UNREACHED + cost)
+        joined = Joined(choice, cages, asked.nodes, asked.management_links * asked.planes)
+        return np.asarray(unreached * UNREACHED + _parts(self.designs.at(some), runs, joined, self.prices))
 
     def _different(self, columns: Mapping[str, Floats], row: Integers) -> tuple[Integers, Integers]:
         """Where each different fabric with links so long is first among those of several searches, which share some,
         and which of these each is.
         """
         sold = np.array(self.floors[0].lengths)
-        code = self.design[row]
-        for column in columns.values():
-            code = code * (len(sold) + 1) + np.searchsorted(sold, column, side="right")
-        _, first, which = np.unique(code, return_index=True, return_inverse=True)
-        return first, which
+        lengths = (np.searchsorted(sold, column, side="right") for column in columns.values())
+        return distinct((self.design[row], *lengths), len(row))
 
-    def _lengths(self, height: int, slices: Iterable[slice], row: Integers) -> dict[str, Floats]:
-        """The longest link of each level of some fabrics [m], where switches above the leaves are so high: as in that
-        of fewest switches with equal leaves; 0 for none.
+    def _measure_apart(self, height: int, lists: Integers) -> None:
+        """Find the longest links of fabrics of some lists that are not by rail, where switches above the leaves are so
+        high: of equal leaves those of the fabric of fewest switches.
         """
+        if self.by_rail.all():
+            return
+        row, _ = self._rows(lists)
+        groups = np.unique(self.group[row])
         place = self.heights[height]
-        for rows in slices:
-            if rows.stop > rows.start and (height, rows.start) not in self._found:
-                self._found.add((height, rows.start))
-                groups = np.arange(self.group[rows.start], self.group[rows.stop - 1] + 1)
-                for group in groups[~self.by_rail[groups]].tolist():
-                    search = self.searches[self.search[group]]
-                    first = self.designs.at(self.design[self.begins[group]])
-                    found = longest(first, height, search.cluster, search.asked.request, self.prices.catalog)
-                    for level, length in found.items():
-                        self.lengths[level][place, group] = length
-        return {level: lengths[place, self.group[row]] for level, lengths in self.lengths.items()}
-
-    def _with_own_taper(self, found: Sequence[Priced]) -> list[Chosen]:
-        """Fabrics as they are with the taper that they were tried for, where they were designed with another."""
-        chosen = [fabric.chosen for fabric in found]
-        others, kinds, own = [], [], []
-        for number, fabric in enumerate(found):
-            if fabric.row is None:
+        for group in groups[~self.by_rail[groups]].tolist():
+            if (place, group) in self._found:
                 continue
-            tried = self.tried[self.which[fabric.row]]
-            leaves = tried.leaves.at([self.place[fabric.row]])
-            if leaves.taper[0] != self.taper[self.design[fabric.row]]:
-                others.append(number)
-                kinds.append(self.kinds[tried.kind])
-                own.append(leaves)
-        if others:
-            designs = designed_together(fabrics_of(kinds, own))
-            for place, number in enumerate(others):
-                chosen[number] = chosen[number]._replace(design=designs.at(place))
-        return chosen
+            self._found.add((place, group))
+            search = self.searches[self.search[group]]
+            first = self.designs.at(self.design[self.begins[group]])
+            found = longest(first, height, search.cluster, search.asked.request, self.prices.catalog)
+            for level, length in found.items():
+                self.lengths[level][place, group] = length
+
+    def _with_own_taper(self, rows: Sequence[int]) -> list[layouts.Design]:
+        """Fabrics as they are with the taper that they were tried for, where they were designed with another."""
+        designs = self.design[rows]
+        tried = self.first[self.row_list[rows]] + self.place[rows]
+        leaves = self.each.at(tried)
+        if (leaves.taper == self.taper[designs]).all():
+            return self.designs.at(designs).each()
+        return designed_together(self.leaves.fabrics(self.leaves.kind[self.list[tried]], leaves)).each()
 
 
 def _longest_of(columns: Mapping[str, Floats], row: int) -> dict[str, float]:
@@ -738,15 +750,15 @@ def _longest_of(columns: Mapping[str, Floats], row: int) -> dict[str, float]:
     return {level: float(column[row]) for level, column in columns.items() if column[row] > 0}
 
 
-def _by_leaves(designs: layouts.Design, kind: Integers, layout: Integers) -> tuple[Integers, Integers, Integers]:
+def _by_leaves(designs: layouts.Design, kind: Integers, layout: Array) -> tuple[Integers, Integers, Integers]:
     """The designs that can be built, those of a kind with equal leaves side by side, fewest switches first; of each of
     them a number that those of equal leaves share, and one that those share that are alike.
 
     Where leaves are by rail, the unit says all about them: what more a leaf could take depends on the taper.
     """
     built = np.flatnonzero(designs.reason == layouts.BUILT)
-    down = np.where(np.isin(layout, LAYOUTS_BY_RAIL), 0.0, designs.leaf_down)
-    sizes = (kind, down, designs.unit_nodes)
+    by_rail = (layout == layouts.RAIL_OPTIMIZED) | (layout == layouts.RAIL_ONLY)
+    sizes = (kind, where(by_rail, 0.0, designs.leaf_down) + 0.0 * kind, designs.unit_nodes)
     counts = (
         designs.switches,
         designs.leaf_switches,
@@ -787,7 +799,7 @@ def in_full(chosen: Chosen, cluster: Cluster, request: DesignRequest, prices: Pr
     lengths = longest(design, choice.height, cluster, request, prices.catalog)
     cages = Cages.of(choice, cluster, request, prices.catalog)
     joined = Joined(choice, cages, cluster.nodes, request.management_links * request.planes)
-    return Priced(_cost_of(design, lengths, joined, prices), chosen._replace(lengths=lengths), exact=True)
+    return Priced(_cost_of(design, lengths, joined, prices), chosen._replace(lengths=lengths))
 
 
 def _cost_of(design: layouts.Design, lengths: Mapping[str, float], joined: Joined, prices: PriceList) -> float:

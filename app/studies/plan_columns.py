@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
-from app.formulas.arrays import grouped
+from app.formulas.arrays import distinct, grouped
 from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
 from app.formulas.training.goodput import campaign_time, time_to_train
@@ -234,19 +234,6 @@ class _Runs(NamedTuple):
     results: Mapping[str, Objects]
     time: Floats
     error: Objects
-
-
-def distinct(columns: Sequence[NDArray[Any]], count: int) -> tuple[Whole, Whole]:
-    """Where each different row of some columns is first, and which of them each of so many rows is.
-
-    >>> distinct([np.array([5, 7, 5, 5]), np.array([0, 0, 0, 1])], 4)
-    (array([0, 3, 1]), array([0, 2, 0, 1]))
-    """
-    code = np.zeros(count, np.int64)
-    for column in columns:
-        code = np.unique(code * (int(column.max()) + 1) + column, return_inverse=True)[1]
-    _, first, which = np.unique(code, return_index=True, return_inverse=True)
-    return first, which
 
 
 class PlanColumns:

@@ -325,10 +325,10 @@ def test_units_share_their_nodes_out_evenly(gpus: int, leaves: int, spines: int)
 def test_where_one_switch_joins_all_no_other_leaves_are_tried(topology: str, nodes: int, more: int) -> None:
     def tried(nodes: int, **asked: Any) -> int:
         scenario = Scenario(gpus=8 * nodes, topology=topology, oversubscription=2.0, **asked)
-        return sizes_tried(64, look_up(scenario, TYPICAL), scenario.part(NetworkRequest)).many
+        return len(sizes_tried(64, look_up(scenario, TYPICAL), scenario.part(NetworkRequest)).hosts)
 
-    assert tried(nodes) == 1
-    assert min(tried(more), tried(nodes, tiers=2), tried(nodes, management_links=1)) > 100
+    assert tried(nodes) == 0
+    assert min(tried(more), tried(nodes, tiers=2), tried(nodes, management_links=1)) > 10
     assert {cost(network(gpus=8 * nodes, topology=topology, oversubscription=taper)) for taper in TAPERS} == {
         cost(network(gpus=8 * nodes, topology=topology))
     }

@@ -13,12 +13,13 @@ from app.plan import cheapest_design
 from app.plan.cables import floor_of
 from app.plan.cheapest_design import choose_all, in_full
 from app.plan.cluster import Cluster, look_up
-from app.plan.least_cost import LeastCosts, Options
-from app.plan.leaves import fabrics_of, sizes_tried
+from app.plan.least_cost import LeastCosts
+from app.plan.leaves import sizes_tried
 from app.plan.offers import offers
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
 from app.plan.switches import Chosen, candidates, designed_together, requested
+from app.plan.tried_leaves import Options, TriedLeaves
 
 TYPICAL = load_catalog().typical_only()
 PRICES = PriceList.of(PriceRequest(), TYPICAL)
@@ -58,11 +59,14 @@ def test_no_fabric_costs_less_than_its_leaves_cost_at_least(wish: dict[str, Any]
     sizes = sizes_tried(choice.radix, cluster, request.fabric)
     all_sizes = {ports: sizes_tried(ports[0], cluster, request.fabric) for ports in {c.ports for c, _ in offered.ends}}
     options = Options(requested((0, 0), cluster, request.fabric), offered, all_sizes, cluster.platform.nodes_per_rack)
-    least = LeastCosts([options], floor_of(TYPICAL, 1), PRICES)
+    tried = TriedLeaves.of([options])
+    least = LeastCosts([options], tried, floor_of(TYPICAL, 1), PRICES)
     total = least.total[least.begins[place] :][: len(sizes.hosts) + 1]
     row = data.draw(st.integers(0, len(sizes.hosts)), label="size")
-    leaves = sizes.leaves_of([row - 1] if row else []).at(slice(1, None) if row else slice(None))
-    designs = designed_together(fabrics_of([requested(choice.ports, cluster, request.fabric)], [leaves]))
+    kept = np.arange(len(tried.hosts)) == tried.begins[tried.numbers[0, choice.ports]] + row
+    one = tried.at([0], kept)
+    lists, leaves = one.each()
+    designs = designed_together(one.fabrics(one.kind[lists], leaves))
     built = [designs.at(at) for at in np.flatnonzero(designs.reason == layouts.BUILT)]
     costs = [in_full(Chosen(choice, design), cluster, request.fabric, PRICES).cost for design in built]
     assert all(total[row] <= cost * (1 + 1e-12) for cost in costs)
@@ -100,6 +104,7 @@ def test_of_ten_thousand_fabrics_a_few_are_designed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cheapest_design, "designed_together", counted)
     cheapest_design._KEPT.clear()
     choose_all([(choices, cluster, request.fabric)], PRICES)
-    ports = {choice.ports for choice in choices}
-    assert sum(sizes_tried(radix, cluster, request.fabric).many for radix, _ in ports) > 5_000
+    sizes = {choice.ports: sizes_tried(choice.radix, cluster, request.fabric) for choice in choices}
+    options = Options(requested((0, 0), cluster, request.fabric), offers((), PRICES, "", "", 1), sizes, 1)
+    assert TriedLeaves.of([options]).many(1) > 5_000
     assert sum(tried) < 500

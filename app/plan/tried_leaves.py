@@ -1,0 +1,172 @@
+"""The leaves that are tried for several clusters, in columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.formulas.arrays import counted_off, distinct
+from app.formulas.fabric import layouts, tree
+from app.formulas.records import but
+from app.plan.leaves import Leaves, Sizes, fabrics_of, links_up
+from app.plan.offers import Offers
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+Ports = tuple[int, int]
+
+
+class Options(NamedTuple):
+    """What may be built for a cluster.
+
+    Attributes:
+        request: what is asked of a fabric, but for its switches and leaves.
+        offered: switches.
+        sizes: the leaves that may be tried, by ports of the switches.
+        nodes_per_rack: nodes that stand in a rack [1].
+    """
+
+    request: layouts.FabricRequest
+    offered: Offers
+    sizes: Mapping[Ports, Sizes]
+    nodes_per_rack: int
+
+
+@dataclass(frozen=True, eq=False)
+class TriedLeaves:
+    """Leaves of some clusters in lists, one for each cluster and the switches of some ports.
+
+    Attributes:
+        kinds: what is asked of fabrics but for their leaves and taper.
+        cluster, ports, kind, fits: of each list the number of its cluster, the ports of its switches, the number of
+            its kind, and whether the taper leaves a port for an uplink.
+        place: of each size the place of its list.
+        hosts, fewest, step, ways, taper: of each size the hosts, 0 for the taper's own leaves; the fewest links up that
+            are tried, 0 for as few as the taper has, the step from one to the next, and how many are; and the taper.
+    """
+
+    kinds: Sequence[layouts.FabricRequest]
+    cluster: Integers
+    ports: Sequence[Ports]
+    kind: Integers
+    fits: Booleans
+    place: Integers
+    hosts: Integers
+    fewest: Integers
+    step: Integers
+    ways: Integers
+    taper: Floats
+
+    @staticmethod
+    def of(several: Sequence[Options]) -> "TriedLeaves":
+        """Those of clusters, by their numbers."""
+        numbers: dict[tuple[layouts.FabricRequest, Ports], int] = {}
+        cluster, ports, kind, lists = list[int](), list[Ports](), list[int](), list[Sizes]()
+        for number, options in enumerate(several):
+            asked = options.request._replace(oversubscription=1.0)
+            for its_ports, sizes in options.sizes.items():
+                cluster.append(number)
+                ports.append(its_ports)
+                kind.append(numbers.setdefault((asked, its_ports), len(numbers)))
+                lists.append(sizes)
+        kinds = [asked._replace(radix=radix, spine_radix=above) for asked, (radix, above) in numbers]
+        radix = np.array([its.radix for its in lists])
+        hosts = np.concatenate([part for its in lists for part in (np.zeros(len(its.tapers), np.int64), its.hosts)])
+        place = np.repeat(np.arange(len(lists)), [len(its.tapers) + len(its.hosts) for its in lists])
+        tapers = np.array([its.tapers[0] for its in lists])
+        taper, blank = tapers[place], hosts == 0
+        taper[blank] = [*chain(*(its.tapers for its in lists))]
+        up = links_up(hosts, taper, radix[place])
+        fits = np.asarray((tapers >= 1) & tree.taper_fits(radix, tapers))
+        fewest, ways = np.where(blank, 0, up.fewest), np.where(blank, 1, up.many)
+        numbered = np.array(cluster), ports, np.array(kind)
+        return TriedLeaves(kinds, *numbered, fits, place, hosts, fewest, up.step, ways, taper)
+
+    def at(self, clusters: Sequence[int], kept: Booleans | None = None) -> "TriedLeaves":
+        """Those of some clusters, numbered anew; of these the sizes of a mask, if not all."""
+        number = np.full(int(self.cluster.max()) + 1, -1)
+        number[clusters] = np.arange(len(clusters))
+        mine = number[self.cluster] >= 0
+        some = np.flatnonzero(mine[self.place] if kept is None else kept & mine[self.place])
+        if kept is not None:
+            mine = np.zeros_like(mine)
+            mine[self.place[some]] = True
+        lists = np.flatnonzero(mine)
+        sizes = {name: getattr(self, name)[some] for name in ("hosts", "fewest", "step", "ways", "taper")}
+        return but(
+            self,
+            cluster=number[self.cluster[lists]],
+            ports=[self.ports[place] for place in lists.tolist()],
+            kind=self.kind[lists],
+            fits=self.fits[lists],
+            place=(np.cumsum(mine) - 1)[self.place[some]],
+            **sizes,
+        )
+
+    def many(self, clusters: int, kept: Booleans | None = None) -> Integers:
+        """Leaves that are tried for each of so many clusters, all or those of sizes of a mask [1]."""
+        ways = self.ways if kept is None else self.ways * kept
+        return np.bincount(self.cluster[self.place], ways, clusters).astype(np.int64)
+
+    @cached_property
+    def begins(self) -> Integers:
+        """Where the sizes of each list begin."""
+        return np.searchsorted(self.place, np.arange(len(self.cluster)))
+
+    @cached_property
+    def numbers(self) -> Mapping[tuple[int, Ports], int]:
+        """The place of the list of each cluster and the switches of some ports."""
+        return {key: place for place, key in enumerate(zip(self.cluster.tolist(), self.ports, strict=True))}
+
+    @cached_property
+    def _columns(self) -> layouts.FabricRequest:
+        """What is asked of each kind: a column, or a number where all are alike."""
+        return layouts.FabricRequest(*(
+            values[0] if len(set(values)) == 1 else np.array(values) for values in zip(*self.kinds, strict=True)
+        ))  # fmt: skip
+
+    def asked(self, kind: Integers) -> layouts.FabricRequest:
+        """What is asked of fabrics of some kinds, a number where it is the same of all."""
+        if len(self.kinds) == 1:
+            return self.kinds[0]
+        columns = self._columns
+        return layouts.FabricRequest(*(its[kind] if isinstance(its, np.ndarray) else its for its in columns))
+
+    def fabrics(self, kind: Integers, leaves: Leaves) -> layouts.FabricRequest:
+        """Fabrics of some kinds and leaves, in columns; one alone in numbers."""
+        return fabrics_of(self.kinds[kind[0]] if len(kind) == 1 else self.asked(kind), leaves)
+
+    def each(self) -> tuple[Integers, Leaves]:
+        """All leaves, one after another, and the place of the list of each."""
+        columns: tuple[NDArray[Any], ...] = self.place, self.hosts, self.taper, self.fewest, self.step
+        place, hosts, taper, fewest, step = (np.repeat(column, self.ways) for column in columns)
+        return place, Leaves(hosts, fewest + counted_off(self.ways) * step, taper)
+
+    def different(self, kind: Integers, place: Integers, leaves: Leaves) -> tuple[Integers, Integers]:
+        """Of leaves of some kinds and lists where each different one is first, and which of these each is.
+
+        Leaves of equal hosts and links up make the same fabric whatever taper they were tried for, as long as it fits.
+
+        >>> asked, hosts = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([8])
+        >>> options = [
+        ...     Options(asked._replace(oversubscription=taper), None, {(32, 32): Sizes(32, (taper,), hosts)}, 4)
+        ...     for taper in (2.0, 1.9)
+        ... ]
+        >>> tried = TriedLeaves.of(options)
+        >>> place, leaves = tried.each()
+        >>> leaves.hosts.tolist(), leaves.up.tolist()
+        ([0, 8, 8, 8, 8, 8, 0, 8, 8, 8, 8], [0, 4, 5, 6, 7, 8, 0, 5, 6, 7, 8])
+        >>> tried.different(tried.kind[place], place, leaves)[1].tolist()
+        [1, 2, 3, 4, 5, 6, 0, 3, 4, 5, 6]
+        """
+        if len({*self.kind.tolist()}) == len(self.kind):
+            return np.arange(len(place)), np.arange(len(place))
+        bound = (leaves.hosts == 0) | ~self.fits[place]
+        own = np.zeros(len(bound), np.int64)
+        own[bound] = 1 + np.unique(leaves.taper[bound], return_inverse=True)[1]
+        return distinct((kind, leaves.hosts, leaves.up, own), len(own))
