@@ -6,7 +6,6 @@ Parts that cost a little less may draw so much more that their building costs mo
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -58,15 +57,13 @@ class Joined(NamedTuple):
     managers: Array
 
 
-@dataclass(frozen=True)
-class _Hosts:
-    """All that a fabric meets of a cluster: clusters that agree in it have the same one.
+class _Hosts(NamedTuple):
+    """All that a fabric meets of a cluster.
 
     Attributes:
         nodes, nics_per_node, nodes_per_rack: how many, and where they stand [1].
         cage: rate of a cage of a node [B/s], and links that it carries.
         scale_out: key of the network generation.
-        cluster: one of those clusters.
     """
 
     nodes: int
@@ -74,28 +71,32 @@ class _Hosts:
     nodes_per_rack: int
     cage: tuple[float, int]
     scale_out: str
-    cluster: Cluster = field(compare=False)
 
     @staticmethod
     def of(choice: SwitchPair, cluster: Cluster, request: DesignRequest, catalog: Catalog) -> "_Hosts":
         """Those of a cluster; its cages are the same for every choice of switches."""
         cage = Cages.of(choice, cluster, request, catalog).node
         rack, network = cluster.platform.nodes_per_rack, cluster.scale_out.key
-        return _Hosts(cluster.nodes, cluster.nics_per_node, rack, cage, network, cluster)
+        return _Hosts(cluster.nodes, cluster.nics_per_node, rack, cage, network)
 
 
 class _Asked(NamedTuple):
-    """All that the choice of a fabric depends on: clusters that agree in it share their fabrics."""
+    """All that the choice of a fabric depends on: clusters that agree in it share their fabrics.
+
+    Attributes:
+        choices, hosts, prices: the switches to choose from, what they join, and prices.
+        wishes: what is asked of the fabric, in the order of a request's fields.
+    """
 
     choices: tuple[SwitchPair, ...]
     hosts: _Hosts
-    request: DesignRequest
+    wishes: tuple[Any, ...]
     prices: PriceList
 
     @staticmethod
     def of(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList) -> "_Asked":
         """That of a cluster."""
-        return _Asked(choices, _Hosts.of(choices[0], cluster, request, prices.catalog), request.fabric, prices)
+        return _Asked(choices, _Hosts.of(choices[0], cluster, request, prices.catalog), request.wishes, prices)
 
     @property
     def joined(self) -> tuple[int, int]:
@@ -119,6 +120,10 @@ _MOST_KEPT = 12_288
 _LOCK = Lock()
 
 
+Wish = tuple[tuple[SwitchPair, ...], Cluster, DesignRequest]
+"""Switches to choose from for a cluster, and what is asked of its fabric."""
+
+
 def choose(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList) -> Chosen:
     """The switches to build and their design: the cheapest in place that works.
 
@@ -126,31 +131,24 @@ def choose(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignReq
     taken in the order of the least that they can cost, until that is more than the cheapest so far.
     """
     asked = _Asked.of(choices, cluster, request, prices)
-    return _KEPT.get(asked) or _choose_all([asked], prices)[0]
+    return _KEPT.get(asked) or choose_all([(choices, cluster, request)], prices)[0]
 
 
-def choose_all(
-    asked: Iterable[tuple[tuple[SwitchPair, ...], Cluster, DesignRequest]], prices: PriceList
-) -> list[Chosen]:
+def choose_all(wishes: Iterable[Wish], prices: PriceList) -> list[Chosen]:
     """The same for several clusters; designing all that may be built for them takes little longer than for one."""
-    return _choose_all([_Asked.of(*each, prices) for each in asked], prices)
-
-
-def _choose_all(keys: Sequence[_Asked], prices: PriceList) -> list[Chosen]:
-    """The same by all that it depends on."""
-    number: dict[_Asked, int] = {}
-    which = [number.setdefault(key, len(number)) for key in keys]
-    different = [*number]
-    chosen = {place: found for place, key in enumerate(different) if (found := _KEPT.get(key))}
-    new = sorted((place for key, place in number.items() if place not in chosen), key=lambda it: different[it].joined)
-    for searches in _portions((_Search(place, different[place]) for place in new), lambda search: search.many_sizes):
-        for search, found in _cheapest(searches, prices):
-            chosen[search.number] = found
+    asked = [(_Asked.of(*wish, prices), wish) for wish in wishes]
+    wish_of = dict(asked)
+    chosen = {key: found for key in wish_of if (found := _KEPT.get(key))}
+    new = sorted((key for key in wish_of if key not in chosen), key=lambda key: key.joined)
+    searches = (_Search(key, *wish_of[key][1:]) for key in new)
+    for portion in _portions(searches, lambda search: search.many_sizes):
+        for search, found in _cheapest(portion, prices):
+            chosen[search.asked] = found
             with _LOCK:
                 while len(_KEPT) >= _MOST_KEPT:
                     del _KEPT[next(iter(_KEPT))]
                 _KEPT[search.asked] = found
-    return [chosen[place] for place in which]
+    return [chosen[key] for key, _ in asked]
 
 
 ALONE = 50
@@ -240,21 +238,25 @@ class _Search:
     """The fabrics that may be built for one cluster of one choice of switches or another.
 
     Attributes:
-        number: its number among those that are answered together.
-        asked, cluster, offered: what decides, the cluster, and the choices that are worth pricing.
+        asked, cluster, request, offered: what decides, the cluster, what is asked of its fabric, and the choices that
+            are worth pricing.
         sizes: leaves that may be tried, by ports of the switches.
         many_sizes: how many sizes these are [1].
         narrowed, places: what is left out, if anything, and the places of the choices that are not.
         tapered: whether some of them fit narrower tapers.
     """
 
-    def __init__(self, number: int, asked: _Asked) -> None:
-        choices, hosts, request, prices = asked
-        self.number = number
+    def __init__(self, asked: _Asked, cluster: Cluster, request: DesignRequest) -> None:
         self.asked = asked
-        self.cluster = hosts.cluster
+        self.cluster = cluster
+        self.request = request
         self.offered = offers(
-            choices, prices, self.cluster.platform.key, request.scale_out, request.planes, request.media or ""
+            asked.choices,
+            asked.prices,
+            cluster.platform.key,
+            request.scale_out,
+            request.planes,
+            request.media or "",
         )
         ports = self.offered.ports
         sizes = {radix: sizes_tried(radix, self.cluster, request) for radix in {radix for radix, _ in ports}}
@@ -271,7 +273,7 @@ class _Search:
     @cached_property
     def options(self) -> Options:
         """What may be built."""
-        any_switches = requested((0, 0), self.cluster, self.asked.request)
+        any_switches = requested((0, 0), self.cluster, self.request)
         return Options(any_switches, self.offered, self.sizes, self.cluster.platform.nodes_per_rack)
 
     @property
@@ -279,7 +281,7 @@ class _Search:
         """About how many fabrics take as long to try as what is done for each pair of switches, and for each size of
         leaves whose links are measured by themselves [1].
         """
-        apart = self.many_sizes if self.asked.request.topology == "fat-tree" else 0
+        apart = self.many_sizes if self.request.topology == "fat-tree" else 0
         return ALONE * (len(self.sizes) + apart)
 
     def within(self, place: int) -> Mapping[float, float]:
@@ -295,9 +297,8 @@ class _Search:
 
     def nearest(self) -> Chosen:
         """Where nothing can be built the design that comes nearest to being one."""
-        _, _, request, _ = self.asked
         plain = [
-            Chosen(choice, designed(choice.ports, self.cluster, request, self.cluster.nodes))
+            Chosen(choice, designed(choice.ports, self.cluster, self.request, self.cluster.nodes))
             for choice, _ in self.offered.ends
         ]
         return min(plain, key=lambda chosen: (int(chosen.design.reason), -chosen.choice.radix))
@@ -489,11 +490,11 @@ class _Fabrics:
         ]
         if len(found) == 1:
             return found[0]
-        costs, (_, _, request, prices) = [], self.searches[number].asked
+        costs, search = [], self.searches[number]
         for place, (row, choice, lengths) in enumerate(found):
             design, cost = self.designs.at(self.design[row]), float(some.cost[place])
             if lengths is None:
-                cost, (_, _, lengths) = in_full(Chosen(choice, design), self.searches[number].cluster, request, prices)
+                cost, (_, _, lengths) = in_full(Chosen(choice, design), search.cluster, search.request, self.prices)
                 found[place] = _Found(row, choice, lengths)
             costs.append((cost, float(design.switches)))
         return found[costs.index(min(costs))]
@@ -652,7 +653,7 @@ class _Fabrics:
         pairs = zip(tried.search.tolist(), tried.place.tolist(), least.tolist(), too_many.tolist(), strict=True)
         for number, (search, place, cheapest, many) in enumerate(pairs):
             its = self.searches[search]
-            taper, within = its.asked.request.oversubscription, its.within(place)
+            taper, within = its.request.oversubscription, its.within(place)
             sure = cheapest * NEAR**2 <= within.get(taper, np.inf)
             if many and its.tapered:
                 mine = np.flatnonzero(of == number)
@@ -727,7 +728,7 @@ class _Fabrics:
             self._found.add((place, group))
             search = self.searches[self.search[group]]
             first = self.designs.at(self.design[self.begins[group]])
-            found = longest(first, height, search.cluster, search.asked.request, self.prices.catalog)
+            found = longest(first, height, search.cluster, search.request, self.prices.catalog)
             for level, length in found.items():
                 self.lengths[level][place, group] = length
 

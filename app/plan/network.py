@@ -94,7 +94,7 @@ class Network:
     def bought(self) -> Hashable:
         """What networks at equal prices have in common that are the same parts, whatever they carry and how."""
         request = self.request
-        return self.cluster, self.built or request.fabric, request.storage_network, request.management_network
+        return self.cluster, self.built or request.wishes, request.storage_network, request.management_network
 
     @property
     def alike(self) -> Hashable:

@@ -307,10 +307,9 @@ class DesignRequest(Request):
     )
 
     @property
-    def fabric(self) -> "DesignRequest":
-        """This alone, of a request that says more: requests that agree in it share their fabrics."""
-        part: DesignRequest = _part(DesignRequest, _values_of(DesignRequest)(vars(self)))
-        return part
+    def wishes(self) -> tuple[Any, ...]:
+        """What is asked of the fabric, in the order of these fields: requests that agree in it share their fabrics."""
+        return _values_of(DesignRequest)(vars(self))
 
 
 class NetworkRequest(DesignRequest):

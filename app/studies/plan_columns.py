@@ -23,7 +23,7 @@ from app.formulas.records import but
 from app.formulas.training.goodput import campaign_time, time_to_train
 from app.plan.all_reduce import time_all_reduce
 from app.plan.band import Draws, nan_is_an_answer
-from app.plan.cluster import look_up_sizes
+from app.plan.cluster import Cluster, look_up_sizes
 from app.plan.communication import Communication
 from app.plan.declarations import figures, value_of
 from app.plan.findings import of_links
@@ -412,11 +412,11 @@ class PlanColumns:
         first, which = distinct([places[name] for name in places if name != "gpus"], len(some))
         _, node = distinct([places[name] for name in places if name not in OF_SIZE], len(some))
         scenarios = [self._scenario(rows, row, self.sizeless) for row in some[first]]
-        requests = [scenario.part(NetworkRequest) for scenario in scenarios]
+        carried = not OF_TRAFFIC.isdisjoint(places)
         networks, fabrics, errors = [], [], []
         alike: dict[Hashable, Communication] = {}
         for place, nodes, designed in zip(which.tolist(), node.tolist(), self._networks(rows, some), strict=True):
-            network = designed.carrying(requests[place])
+            network = designed.carrying(scenarios[place].part(NetworkRequest)) if carried else designed
             kind = network.cluster.alike, nodes
             if kind in alike:
                 fabric = alike[kind].on(network, network.cluster.gpus)
@@ -438,17 +438,37 @@ class PlanColumns:
 
     def _inputs(self, rows: _Rows, some: Whole) -> list[Inputs]:
         """What the networks of some points are designed from, none like another."""
-        names = [name for name in self._alike(lambda name: name in OF_NETWORK) if name != "gpus"]
-        first, group = distinct([rows.places[name][some] for name in names], len(some))
+        names = self._alike(lambda name: name in OF_NETWORK)
+        requests = self._each(rows, some, names, lambda scenario: scenario.part(NetworkRequest))
+        prices = self._each(
+            rows,
+            some,
+            [name for name in names if name in self.together or name in OF_PRICES],
+            lambda scenario: PriceList.of(scenario.part(PriceRequest), self.catalog),
+        )
+        return [*zip(self._clusters(rows, some), requests, prices, strict=True)]
+
+    def _each(self, rows: _Rows, some: Whole, names: Sequence[str], of: Callable[[Scenario], Any]) -> list[Any]:
+        """What is made of the scenario of each of some points, once of those that agree in some fields."""
+        first, which = distinct([rows.places[name][some] for name in names if name != "gpus"], len(some))
+        made = [of(self._scenario(rows, row, self.sizeless)) for row in some[first]]
+        return [made[place] for place in which.tolist()]
+
+    def _clusters(self, rows: _Rows, some: Whole) -> list[Cluster]:
+        """The clusters of some points: of each kind of nodes each size is looked up once."""
+        names = self._alike(lambda name: name in OF_NETWORK and name not in OF_SIZE)
+        first, node = distinct([rows.places[name][some] for name in names], len(some))
         given = self.values.get("gpus")
-        inputs: dict[int, Inputs] = {}
-        for row, members in zip(some[first], grouped(group), strict=True):
+        clusters: dict[int, Cluster] = {}
+        for row, members in zip(some[first], grouped(node), strict=True):
             scenario = self._scenario(rows, row, self.sizeless)
-            gpus = given.numbers[rows.places["gpus"][some[members]]].tolist() if given else [scenario.gpus]
-            request, prices = scenario.part(NetworkRequest), PriceList.of(scenario.part(PriceRequest), self.catalog)
-            clusters = look_up_sizes(scenario, gpus, self.catalog)
-            inputs |= zip(members.tolist(), ((cluster, request, prices) for cluster in clusters), strict=True)
-        return [inputs[place] for place in range(len(some))]
+            gpus = (
+                given.numbers[rows.places["gpus"][some[members]]].tolist() if given else [scenario.gpus] * len(members)
+            )
+            sizes = [*dict.fromkeys(gpus)]
+            by_size = dict(zip(sizes, look_up_sizes(scenario, sizes, self.catalog), strict=True))
+            clusters |= zip(members.tolist(), map(by_size.__getitem__, gpus), strict=True)
+        return [clusters[place] for place in range(len(some))]
 
     def _asked(self, rows: _Rows, sites: Sequence[_Site], site: Whole) -> tuple[list[_Asked], Whole]:
         """The different jobs, but for what is counted, and which each point has."""

@@ -100,9 +100,9 @@ class Grid(BaseModel):
         return prod(len(values) for values in self.grid.values())
 
 
-FIRST, MOST = 8, 2048
+FIRST, MOST = 16, 2048
 """Points that are worked out together: in the beginning, and at most."""
-GROWTH = 4
+GROWTH = 8
 """How many times as many as those before they are at most."""
 AT_ONCE = 0.25
 """Processor time that they are to take [s]."""

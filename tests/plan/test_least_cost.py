@@ -56,9 +56,9 @@ def test_no_fabric_costs_less_than_its_leaves_cost_at_least(wish: dict[str, Any]
     )
     place = data.draw(st.integers(0, len(offered.ends) - 1), label="place")
     choice, _ = offered.ends[place]
-    sizes = sizes_tried(choice.radix, cluster, request.fabric)
-    all_sizes = {ports: sizes_tried(ports[0], cluster, request.fabric) for ports in {c.ports for c, _ in offered.ends}}
-    options = Options(requested((0, 0), cluster, request.fabric), offered, all_sizes, cluster.platform.nodes_per_rack)
+    sizes = sizes_tried(choice.radix, cluster, request)
+    all_sizes = {ports: sizes_tried(ports[0], cluster, request) for ports in {c.ports for c, _ in offered.ends}}
+    options = Options(requested((0, 0), cluster, request), offered, all_sizes, cluster.platform.nodes_per_rack)
     tried = TriedLeaves.of([options])
     least = LeastCosts([options], tried, floor_of(TYPICAL, 1), PRICES)
     total = least.total[least.begins[place] :][: len(sizes.hosts) + 1]
@@ -68,7 +68,7 @@ def test_no_fabric_costs_less_than_its_leaves_cost_at_least(wish: dict[str, Any]
     lists, leaves = one.each()
     designs = designed_together(one.fabrics(one.kind[lists], leaves))
     built = [designs.at(at) for at in np.flatnonzero(designs.reason == layouts.BUILT)]
-    costs = [in_full(Chosen(choice, design), cluster, request.fabric, PRICES).cost for design in built]
+    costs = [in_full(Chosen(choice, design), cluster, request, PRICES).cost for design in built]
     assert all(total[row] <= cost * (1 + 1e-12) for cost in costs)
     assert np.isfinite(total[row]) == bool(built)
 
@@ -78,7 +78,7 @@ def test_the_cheapest_of_those_that_may_be_is_the_cheapest_of_all(wishes: list[d
     asked = []
     for wish in wishes:
         cluster, request = wanted(wish)
-        asked.append((candidates(cluster, request, TYPICAL), cluster, request.fabric))
+        asked.append((candidates(cluster, request, TYPICAL), cluster, request))
     with pytest.MonkeyPatch.context() as patch:
         chosen = []
         for much in (0, np.inf):
@@ -103,8 +103,8 @@ def test_of_ten_thousand_fabrics_a_few_are_designed(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(cheapest_design, "designed_together", counted)
     cheapest_design._KEPT.clear()
-    choose_all([(choices, cluster, request.fabric)], PRICES)
-    sizes = {choice.ports: sizes_tried(choice.radix, cluster, request.fabric) for choice in choices}
-    options = Options(requested((0, 0), cluster, request.fabric), offers((), PRICES, "", "", 1), sizes, 1)
+    choose_all([(choices, cluster, request)], PRICES)
+    sizes = {choice.ports: sizes_tried(choice.radix, cluster, request) for choice in choices}
+    options = Options(requested((0, 0), cluster, request), offers((), PRICES, "", "", 1), sizes, 1)
     assert TriedLeaves.of([options]).many(1) > 5_000
     assert sum(tried) < 500
