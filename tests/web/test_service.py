@@ -562,12 +562,11 @@ def test_work_ahead_waits_while_questions_compute_and_ends_when_all_is_done() ->
 
     async def beside() -> list[int]:
         queue = heavy_queue.HeavyQueue(settings.Settings())
-        question = asyncio.ensure_future(queue.run(lambda: time.sleep(0.3), heavy=False))
+        question = asyncio.ensure_future(queue.run(lambda: time.sleep(0.3) or [*done], heavy=False))
         ahead = asyncio.ensure_future(queue.idle(done.append(step) for step in range(3)))
-        await question
-        before = [*done]
+        meanwhile = await question
         await ahead
-        return before
+        return meanwhile
 
     assert run_apart(beside()) == []
     assert done == [0, 1, 2]
