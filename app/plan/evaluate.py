@@ -25,6 +25,7 @@ from app.plan.job.storage import capacity_findings, network_findings
 from app.plan.long_parts import LONG_PARTS
 from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
+from app.plan.older_generation import older_is_quicker
 from app.plan.prices import PriceList
 from app.plan.recommendation import recommend, with_rival
 from app.plan.result import (
@@ -133,7 +134,8 @@ def _training(
         alternatives=training_job.alternatives(job) if "alternatives" in include else (),
         cloud=training_job.configurations(job) if "cloud" in include else (),
     )
-    findings = *network.findings, *job.findings, *reduction.findings, *held_by(job.setup, cost.findings)
+    of_network = *network.findings, *older_is_quicker(network)
+    findings = *of_network, *job.findings, *reduction.findings, *held_by(job.setup, cost.findings)
     parts = training, job.memory, job.storage, job.bottleneck, _erring(cost.costs, job)
     drawn = DrawnPlan(cost.owned, reduction.all_reduce, parts[-1], *parts[:-1])
     training, memory, storage, bottleneck, costs = fold(parts)
@@ -182,7 +184,9 @@ def _serving(
     stages = network, reduction, cost, served
     costs, serving = fold((cost.costs, served.serving))
     hardware = _hardware(cost.owned, _not_made(include))
-    findings = by_severity(chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages)))
+    findings = by_severity(
+        chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages), older_is_quicker(network))
+    )
     told = explain_network(network), explain_reduction(reduction), explain_cost(cost)
     plan = Plan(
         model_version=__version__,
@@ -229,7 +233,7 @@ def evaluate_network(scenario: Scenario, catalog: Catalog, explained: bool = Tru
     hardware = _hardware(ownership(cluster, network, network.prices))
     return NetworkPlan(
         scenario=scenario.filled({**cluster.fields(), **network.fields()}),
-        findings=by_severity((*of_question(cluster, scenario, catalog), *network.findings)),
+        findings=by_severity((*of_question(cluster, scenario, catalog), *network.findings, *older_is_quicker(network))),
         cluster=hardware.cluster,
         fabric=hardware.fabric,
         explanations=explain_network(network) if explained else {},
