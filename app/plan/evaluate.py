@@ -124,7 +124,8 @@ def _training(
     """The plan of a cluster that trains."""
     cluster = network.cluster
     quickest = training_job.WAYS if {"alternatives", "cloud"}.isdisjoint(include) else None
-    job = training_job.plan_job(cluster, fabric, JobRequest.of(scenario, catalog), catalog, quickest)
+    request = JobRequest.of(scenario, catalog)
+    job = training_job.plan_job(cluster, fabric, request, catalog, quickest, network.storage_rate)
     if network.unbuildable:
         job = job.unfinished()
     cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)

@@ -5,6 +5,7 @@ import pytest
 
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
+from app.plan.network import network_of
 from app.plan.scenario import Scenario
 
 CATALOG = load_catalog()
@@ -114,3 +115,22 @@ def test_storage_that_writes_more_than_its_links_carry_is_said(asked, advised):
         assert not said(**finding.changes)
     without = plan(**asked).findings
     assert "storage-beyond-its-network" not in {finding.code for finding in without}
+
+
+@pytest.mark.parametrize(
+    "asked", [{"gpu": "l40s", "scale_out": "roce-100"}, {"gpu": "h100-sxm", "scale_out": "tcp-100"}]
+)
+@pytest.mark.parametrize("gpus", [8, 16, 64, 256])
+def test_the_range_of_what_storage_writes_ends_at_its_links(asked: dict[str, object], gpus: int) -> None:
+    small = asked | {"gpus": gpus, "model": "llama-3-8b"}
+    links = network_of(Scenario(**small, storage_network=True), CATALOG).storage_rate
+    alone, linked = (plan(**small, storage_network=network).storage.write_bandwidth for network in (False, True))
+    assert linked.high <= links * (1 + 1e-9)
+    assert linked.high == pytest.approx(min(alone.high, links), rel=0.01)
+    assert (linked.low, linked.typical) == pytest.approx((alone.low, alone.typical))
+
+
+def test_storage_that_is_typed_stands_beyond_its_links_and_is_warned_of() -> None:
+    answer = plan(gpus=64, model="llama-3-8b", storage_network=True, storage_bandwidth="10 TB/s")
+    assert answer.storage.write_bandwidth.high == 10e12
+    assert "storage-beyond-its-network" in {finding.code for finding in answer.findings}

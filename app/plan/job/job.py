@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -97,13 +98,19 @@ WAYS = 200
 
 
 def plan_job(
-    cluster: Cluster, fabric: Communication, request: JobRequest, catalog: Catalog, quickest: int | None = WAYS
+    cluster: Cluster,
+    fabric: Communication,
+    request: JobRequest,
+    catalog: Catalog,
+    quickest: int | None = WAYS,
+    storage_rate: float = inf,
 ) -> Job:
     """Find the best parallelism that fits, time its step and what it is made of.
 
     The search keeps so many of the quickest ways to run the job, or all of them for `alternatives`, `configurations`.
 
     A configuration given whole may fill the memory to the brim; where it is larger still it is timed but not run.
+    The links of the storage carry so much [B/s], without limit where they are not planned.
     """
     drawn = step_inputs(cluster, fabric, request, catalog, drawn=True)
     setup, search = batch.searched(JobSetup.of(cluster, request, catalog, drawn.typical), quickest)
@@ -115,7 +122,7 @@ def plan_job(
     rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
     parameters = float(transformer.parameters(drawn.shape))
-    checkpoints = checkpointing(parameters, cluster, request.operation, catalog)
+    checkpoints = checkpointing(parameters, cluster, request.operation, catalog, storage_rate)
     training = _training(setup, drawn, chosen, timing, error, checkpoints)
     if not memory.fits:
         training = _never_done(training)
@@ -193,7 +200,7 @@ def utilization(flops: Array, tokens: Array, time: Array, peak: Array) -> Array:
 def job_on(network: Network, scenario: Scenario, catalog: Catalog, quickest: int = WAYS) -> Job:
     """The training job of a scenario on a network that was designed for it."""
     fabric, request = fabric_on(network, scenario, catalog), JobRequest.of(scenario, catalog)
-    return plan_job(network.cluster, fabric, request, catalog, quickest)
+    return plan_job(network.cluster, fabric, request, catalog, quickest, network.storage_rate)
 
 
 def fabric_on(network: Network, scenario: Scenario, catalog: Catalog) -> Communication:

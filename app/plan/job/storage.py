@@ -36,10 +36,13 @@ class Checkpointing:
     used: tuple[Estimate, ...]
 
 
-def checkpointing(parameters: float, cluster: Cluster, request: OperationRequest, catalog: Catalog) -> Checkpointing:
+def checkpointing(
+    parameters: float, cluster: Cluster, request: OperationRequest, catalog: Catalog, links: float = np.inf
+) -> Checkpointing:
     """What is not asked for follows: the time from size and storage, the interval from that and the failures.
 
-    The cluster's numbers may be columns of several clusters.
+    The cluster's numbers may be columns of several clusters. Storage that is usual writes no more than the links of
+    its servers carry [B/s], where they are known; that its typical rate is more is for findings to say.
     """
     failing, storage = catalog.training["failures"], catalog.operations["storage"]
     used: list[Estimate] = []
@@ -55,8 +58,8 @@ def checkpointing(parameters: float, cluster: Cluster, request: OperationRequest
     failing_at_all = any_(failures > 0)
     size = goodput.checkpoint_size(parameters, value(None, storage["state"]))
     if request.checkpoint_time is None:
-        bandwidth = request.storage_bandwidth or maximum(
-            gpus * value(None, storage["write_per_gpu"]), value(None, storage["write_least"])
+        bandwidth = request.storage_bandwidth or _within(
+            links, maximum(gpus * value(None, storage["write_per_gpu"]), value(None, storage["write_least"]))
         )
         time = goodput.write_time(size, bandwidth, value(None, storage["pause"]))
     else:
@@ -78,6 +81,16 @@ def checkpointing(parameters: float, cluster: Cluster, request: OperationRequest
     else:
         progress = np.array([1.0])
     return Checkpointing(size, time, bandwidth, interval, failures, progress, tuple(used))
+
+
+def _within(links: float, usual: Array) -> Array:
+    """The usual rate of a storage, its range capped at what the links of its servers carry [B/s].
+
+    >>> _within(3.0, np.array([2.0, 1.0, 4.0])).tolist(), _within(3.0, np.array([5.0, 4.0, 6.0])).tolist()
+    ([2.0, 1.0, 3.0], [5.0, 4.0, 5.0])
+    """
+    usual = np.asarray(usual)
+    return minimum(usual, maximum(links, usual[..., :1]))
 
 
 def storage_of(checkpoints: Checkpointing, tokens_per_second: Draws, tokens: float, catalog: Catalog) -> Storage[Draws]:
