@@ -281,6 +281,17 @@ def test_what_was_typed_stays_with_the_message_beside_it(client: TestClient) -> 
     assert {"#field-gpus", "#field-gpu"} <= {element["href"] for element in page.all("a") if "href" in element}
 
 
+def test_an_old_or_mistyped_address_has_the_plan_without_what_is_wrong(client: TestClient) -> None:
+    page = get(client, "/?gpus=twelve&scale_out=roce-400&utm_source=chat", 422)
+    assert "2 things need your attention" in page.text("errors")
+    assert "1,024 H100 SXM on RoCE" in page.text("verdict")
+    assert "Figures with each wrong field at its default: 1,024 × H100 SXM, RoCE" in page.text("headline")
+    links = {element["href"] for element in page.all("a") if element.get("href", "").startswith("/compare?")}
+    assert links
+    assert not any("utm_source" in link or "twelve" in link for link in links)
+    assert "Figures with" not in get(client, "/?scale_out=roce-400").text("headline")
+
+
 def test_a_model_of_ones_own_opens_its_fields(client: TestClient) -> None:
     page = get(client, "/?model=custom&layers=4&hidden=1024&heads=8")
     assert "open" in page.one("details", id="group-shape")

@@ -37,20 +37,26 @@ async def plan(request: Request) -> Response:
         return _without_blanks(request, pairs)
     catalog: Catalog = request.app.state.catalog
     bound = form.bind(pairs, catalog)
+    scenario = bound.scenario or _without_errors(pairs, bound, catalog)
     if bound.scenario is not None and bound.scenario.workload == "serving":
         return RedirectResponse(address(request, "/serve", ServingQuestion.of(bound.scenario).query()), 303)
-    heavy = bound.scenario is not None and is_heavy(bound.scenario, catalog)
-    return await compute(request, lambda _: _plan(request, bound), heavy=heavy)
+    heavy = scenario is not None and is_heavy(scenario, catalog)
+    return await compute(request, lambda _: _plan(request, bound, scenario), heavy=heavy)
 
 
-def _plan(request: Request, bound: form.BoundForm) -> Response:
+def _plan(request: Request, bound: form.BoundForm, scenario: Scenario | None) -> Response:
     catalog: Catalog = request.app.state.catalog
-    if bound.scenario is None:
+    if scenario is None:
         return _refused(request, bound, catalog)
-    answer = evaluate(bound.scenario, catalog)
-    return page(
-        request, "plan.html", _planner(request, bound, bound.scenario, answer, catalog), scenario=bound.scenario
-    )
+    answer = evaluate(scenario, catalog)
+    values = _planner(request, bound, scenario, answer, catalog)
+    return page(request, "plan.html", values, scenario=scenario, status=422 if bound.errors else 200)
+
+
+def _without_errors(pairs: list[tuple[str, str]], bound: form.BoundForm, catalog: Catalog) -> Scenario | None:
+    """The plan with each wrong field at its default, and without fields that there are not; if there is one."""
+    scenario = form.bind([(name, text) for name, text in pairs if name not in bound.errors], catalog).scenario
+    return scenario if scenario and scenario.workload == "training" else None
 
 
 def _without_blanks(request: Request, pairs: list[tuple[str, str]]) -> Response:
