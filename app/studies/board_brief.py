@@ -171,7 +171,7 @@ def _why(plan: Plan, other: Plan) -> str:
     )
     price = f"costs {show(abs(dearer), 'USD')} {'more' if dearer > 0 else 'less'} to buy"
     inside = abs(dearer) < (money.high - money.low) / 2
-    doubt = ", which is less than the prices are known to" if inside else ""
+    doubt = ", a difference smaller than the uncertainty of prices" if inside else ""
     return f"It {pace} and {price}{doubt}."
 
 

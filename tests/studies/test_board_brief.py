@@ -64,7 +64,7 @@ def test_two_other_plans_say_what_speaks_for_and_against_them() -> None:
     assert size.name == "512 GPUs"
     assert size.why.startswith("It takes 49")  # twice the GPUs, half the time but for more stragglers
     assert size.why.endswith("more to buy.")
-    assert network.why.endswith("less to buy, which is less than the prices are known to.")
+    assert network.why.endswith("less to buy, a difference smaller than the uncertainty of prices.")
 
 
 def test_a_plan_that_cannot_run_is_said_to_be_none() -> None:

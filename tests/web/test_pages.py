@@ -740,7 +740,11 @@ def test_the_brief_holds_the_ask_the_chances_and_a_line_to_sign(client: TestClie
 
 
 def test_a_brief_without_limits_says_so(client: TestClient) -> None:
-    assert get(client, "/brief").text().count("no limit given") == 3
+    page = get(client, "/brief")
+    assert page.text().count("no limit given") == 3
+    calendar = re.findall(r"[\d,.]+.days \([\d–]+\)(?=,? by the calendar)", page.text())
+    assert len(calendar) == 2  # in the ask and in the verdict
+    assert len(set(calendar)) == 1
     assert client.get("/brief?budget=many").status_code == 422
 
 
