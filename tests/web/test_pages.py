@@ -608,6 +608,9 @@ def test_a_cloud_that_is_not_whole_yet_says_nothing_of_what_it_has_not_tried(
     first = get(client, "/explore?gpu=l4&gpu=a10&gpus=8&model=llama-3-405b").text()
     assert "Of 24 clusters so far, none can train Llama 3.1 405B at a known price." in first  # 8 networks, 3 tapers
     assert "No cluster" not in first
+    one = get(client, "/explore?gpu=h100-sxm&gpu=a10&gpus=64&model=llama-3-8b&budget=$1K").text()
+    assert "none keeps every limit so far." in one
+    assert re.search(r"clusters so far; \d of 2 GPUs done\.", one)
 
 
 def test_a_cloud_grows_without_a_script_too_and_faster_for_who_prefers_to_wait(

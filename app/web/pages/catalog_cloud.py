@@ -102,4 +102,4 @@ def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> s
     if not question.limits:
         return f"{said}."
     keeping = f"{cloud.meeting:,} keep" if cloud.meeting > 1 else f"{'one' if cloud.meeting else 'none'} keeps"
-    return f"{said}; {keeping} every limit."
+    return f"{said}; {keeping} every limit{'' if cloud.complete else ' so far'}."
