@@ -1,5 +1,6 @@
 """What each figure about serving means, worked out once more from others of the same answer."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -207,7 +208,7 @@ def test_doubling_the_bottleneck_gains_most(answer: Plan) -> None:
     assert now[0] == pytest.approx(typical(answer.serving.output_tokens_per_second_per_gpu), rel=0.02)
 
 
-def test_other_layouts_answer_fewer_tokens_and_say_how_many(answer: Plan) -> None:
+def test_other_layouts_answer_fewer_tokens_or_this_load_later_and_say_how_many(answer: Plan) -> None:
     serving = answer.serving
     others = serving.alternatives
     assert len(others) <= 6
@@ -216,9 +217,14 @@ def test_other_layouts_answer_fewer_tokens_and_say_how_many(answer: Plan) -> Non
     assert rates == sorted(rates, reverse=True)
     chosen = typical(serving.output_tokens_per_second_per_gpu)
     for other, rate in zip(others, rates, strict=True):
-        if rate and "users" not in answer.scenario and serving.mode == "aggregated":
-            fewer = float(other.reason.split("\u202f%")[0].split("%")[0])
-            assert fewer == pytest.approx(100 * max(1 - rate / chosen, 0), abs=0.51)
+        if rate and serving.mode == "aggregated":
+            more = rate / chosen - 1
+            loaded = any(answer.scenario[name] is not None for name in ("concurrency", "users", "request_rate"))
+            said = "answers this load later" if loaded and more > 0.01 else "fewer tokens a second"
+            assert said in other.reason
+            share = re.search(r"([\d.]+)\u202f%", other.reason)
+            assert share
+            assert float(share[1]) == pytest.approx(100 * (more if more > 0.01 else max(-more, 0)), abs=0.51)
         if not rate:
             assert other.reason in ("Its weights leave no room for a sequence.", "It keeps a limit at no load.")
 

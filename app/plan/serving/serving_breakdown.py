@@ -358,8 +358,11 @@ def alternatives_of(plan: ServingPlan, operation: Operation) -> tuple[ServingAlt
         if layout == operation.layout or len(others) == OTHERS:
             continue
         if best[row] > 0:
-            chosen = operation.requests * tokens / gpus
-            reason = f"{percent(max(1 - best[row] / chosen, 0.0))} fewer tokens a second."
+            more = best[row] / (operation.requests * tokens / gpus) - 1
+            if more > 0 and asks_for_a_load(plan.setting.question):
+                reason = f"It could carry {percent(more)} more, but answers this load later."
+            else:
+                reason = f"{percent(max(-more, 0.0))} fewer tokens a second."
         elif not tried.fits[row].any():
             reason = "Its weights leave no room for a sequence."
         else:
