@@ -26,6 +26,7 @@ from app.formulas.collectives.ideal import (
 from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, compare, shortest, wire_time
 from app.formulas.collectives.nccl_tuning import library_times
 from app.formulas.fabric.placement import network_share
+from app.formulas.records import but
 from app.plan.band import Draws
 from app.plan.communication import Communication, algorithms, wire_time_of_a_byte
 from app.plan.machine import of_gpu
@@ -239,7 +240,7 @@ class Reduction:
     Attributes:
         fabric: what timed it.
         times: by every algorithm, with all draws.
-        all_reduce: the result.
+        all_reduce: the result, but for its alternatives: see `with_alternatives`.
         findings: what it cannot do, and what was left out.
     """
 
@@ -257,12 +258,7 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
     """
     times = all_reduce_times(fabric, message)
     algorithm, share = str(times.names.item()), times.best.share
-    shown = times.each if fabric.gpus > 1 else ()
-    timed = shown if any(each is times.best for each in shown) else (times.best, *shown)
-    speeds = {
-        id(each): speed for each, speed in zip(timed, _speeds(timed, message, fabric.gpus, times.used), strict=True)
-    }
-    best = speeds[id(times.best)]
+    (best,) = _speeds([times.best], message, fabric.gpus, times.used)
     return Reduction(
         fabric=fabric,
         times=times,
@@ -277,12 +273,24 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
             all_to_all_time=_all_to_all(fabric, message, times.used),
             latency_share=None if share is None else 1 - share,
             bandwidth_share=share,
-            alternatives=tuple(_timing(each, speeds[id(each)]) for each in shown),
+            alternatives=(),
             reason=_reason(times, algorithm, fabric),
             library_choice=_library_choice(times.machine, algorithm, fabric, message),
         ),
         findings=tuple(_findings(times, fabric)),
     )
+
+
+@lru_cache(maxsize=32)
+def with_alternatives(reduction: Reduction) -> AllReduce[Draws]:
+    """The all-reduce with every algorithm by itself, each with its quickest protocol.
+
+    Kept: a plan asks twice, for its ranges and for its draws.
+    """
+    fabric, times = reduction.fabric, reduction.times
+    shown = times.each if fabric.gpus > 1 else ()
+    speeds = _speeds(shown, reduction.all_reduce.message, fabric.gpus, times.used) if shown else ()
+    return but(reduction.all_reduce, alternatives=tuple(map(_timing, shown, speeds)))
 
 
 def all_to_all_time(fabric: Communication, message: float, sampling: Sampling = DRAWS) -> Floats:

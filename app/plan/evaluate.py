@@ -11,7 +11,7 @@ from app import __version__
 from app.catalog.load import Catalog
 from app.formulas.records import but
 from app.plan import result, summary
-from app.plan.all_reduce import Reduction, time_all_reduce
+from app.plan.all_reduce import Reduction, time_all_reduce, with_alternatives
 from app.plan.all_reduce import explanations as explain_reduction
 from app.plan.band import Draws, fold, nan_is_an_answer
 from app.plan.cluster import resolve
@@ -134,11 +134,12 @@ def _training(
         job.training,
         alternatives=training_job.alternatives(job) if "alternatives" in include else (),
         cloud=training_job.configurations(job) if "cloud" in include else (),
+        groups=training_job.groups(job) if "details" in include else (),
     )
     of_network = *network.findings, *older_is_quicker(network)
     findings = *of_network, *job.findings, *reduction.findings, *held_by(job.setup, cost.findings)
     parts = training, job.memory, job.storage, job.bottleneck, _erring(cost.costs, job)
-    drawn = DrawnPlan(cost.owned, reduction.all_reduce, parts[-1], *parts[:-1])
+    drawn = DrawnPlan(cost.owned, _reduced(reduction, "alternatives" in include), parts[-1], *parts[:-1])
     training, memory, storage, bottleneck, costs = fold(parts)
     plan = Plan(
         model_version=__version__,
@@ -156,7 +157,7 @@ def _training(
         verdict="",
         cluster=hardware.cluster,
         fabric=hardware.fabric,
-        all_reduce=_all_reduce(reduction),
+        all_reduce=_all_reduce(reduction, "alternatives" in include),
         training=training,
         memory=memory,
         storage=storage,
@@ -198,7 +199,7 @@ def _serving(
         verdict=verdict(serving, findings, served.plan, catalog),
         cluster=hardware.cluster,
         fabric=hardware.fabric,
-        all_reduce=_all_reduce(reduction),
+        all_reduce=_all_reduce(reduction, "alternatives" in include),
         training=no_job.TRAINING,
         memory=no_job.MEMORY,
         storage=no_job.STORAGE,
@@ -208,7 +209,8 @@ def _serving(
         explanations=_told(*told) if "explanations" in include else {},
         serving=serving,
     )
-    return plan, DrawnPlan(cost.owned, reduction.all_reduce, cost.costs, serving=served.serving)
+    reduced = _reduced(reduction, "alternatives" in include)
+    return plan, DrawnPlan(cost.owned, reduced, cost.costs, serving=served.serving)
 
 
 def _told(*explained: Mapping[str, Explanation]) -> dict[str, Explanation]:
@@ -258,7 +260,7 @@ def evaluate_all_reduce(scenario: Scenario, catalog: Catalog, explained: bool = 
                 *reduction.findings,
             )
         ),
-        all_reduce=_all_reduce(reduction),
+        all_reduce=_all_reduce(reduction, True),
         explanations=explain_reduction(reduction) if explained else {},
     )
 
@@ -289,13 +291,18 @@ def _hardware(owned: Ownership, without: frozenset[str] = frozenset()) -> _Hardw
 
 
 @lru_cache(maxsize=32)
-def _all_reduce(reduction: Reduction) -> AllReduce:
+def _all_reduce(reduction: Reduction, alternatives: bool) -> AllReduce:
     """The all-reduce with bands.
 
-    Kept: it takes 0.2 ms, and every job that exchanges as many bytes on a cluster shares it.
+    Kept: with its alternatives it takes 0.2 ms, and every job that exchanges as many bytes on a cluster shares it.
     """
-    folded: AllReduce = fold(reduction.all_reduce)
+    folded: AllReduce = fold(_reduced(reduction, alternatives))
     return folded
+
+
+def _reduced(reduction: Reduction, alternatives: bool) -> AllReduce[Draws]:
+    """The all-reduce as draws."""
+    return with_alternatives(reduction) if alternatives else reduction.all_reduce
 
 
 def _filled(scenario: Scenario, network: Network, job: training_job.Job, message: float) -> dict[str, Any]:

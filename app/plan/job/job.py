@@ -12,6 +12,7 @@ from app.formulas import transformer
 from app.formulas.arrays import Array
 from app.formulas.records import but
 from app.formulas.training import arguments, compute
+from app.formulas.training.exchanges import Exchanges
 from app.formulas.training.goodput import campaign_time, time_to_train
 from app.formulas.training.search import SearchResult
 from app.formulas.training.stacking import rows_of
@@ -34,6 +35,7 @@ from app.plan.result import (
     Bottleneck,
     Explanation,
     Finding,
+    GroupTraffic,
     Memory,
     RangePart,
     StepPart,
@@ -48,7 +50,8 @@ class Job:
     """The training job before its results are folded to bands.
 
     ``chosen`` is the quickest configuration that fits, or the one that was given whole and does not, or ``None``.
-    ``training`` leaves out alternatives and the cloud: see `alternatives` and `configurations`.
+    ``training`` leaves out alternatives, the cloud and groups: see `alternatives`, `configurations` and `groups`.
+    ``exchanges`` are those of a step, typically.
     """
 
     setup: JobSetup
@@ -58,6 +61,7 @@ class Job:
     memory: Memory[Draws]
     bottleneck: Bottleneck[Draws]
     checkpoints: Checkpointing
+    exchanges: Exchanges | None
 
     @property
     def runs(self) -> bool:
@@ -139,6 +143,7 @@ def plan_job(
         memory=memory,
         bottleneck=bottleneck_of(timing, drawn.used, error),
         checkpoints=checkpoints,
+        exchanges=timing.exchanges,
     )
 
 
@@ -159,7 +164,6 @@ def _training(
     share, of_the_run = checkpoints.progress, (*used, *checkpoints.used)
     run = np.asarray(time_to_train(request.steps, time, share))
     overhead, extended = campaign_overhead(request.operation, setup.catalog)
-    exposed = {name: float(part[0]) for name, _, part in timing.parts}
     return Training(
         parallelism=None if chosen is None else named(chosen, drawn),
         searched=0,
@@ -169,7 +173,7 @@ def _training(
             StepPart(name, resource, Draws(part, used=drawn.card if name in BY_ITSELF else used, residual=error))
             for name, resource, part in timing.parts
         ),
-        groups=tuple(group_traffic(setup.inputs, chosen, timing.exchanges, exposed)),
+        groups=(),
         mfu=Draws(mfu, used=used, residual=error, most=1.0),
         hfu=Draws(mfu * (1 + again / flops), used=used, residual=error, most=1.0),
         tokens_per_second=Draws(request.tokens / time, used=used, residual=error),
@@ -217,6 +221,12 @@ def alternatives(job: Job) -> tuple[Alternative, ...]:
 def configurations(job: Job) -> tuple[tuple[float, float], ...]:
     """Step time [s] and memory [B] of many ways to run it."""
     return candidates.configurations(job.search, job.training.step_time.typical) if job.runs else ()
+
+
+def groups(job: Job) -> tuple[GroupTraffic, ...]:
+    """What each group of the step sends where."""
+    exposed = {part.name: part.time.typical for part in job.training.parts}
+    return tuple(group_traffic(job.setup.inputs, job.chosen, job.exchanges, exposed))
 
 
 def explanations(job: Job) -> dict[str, Explanation]:
