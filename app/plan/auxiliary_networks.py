@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.formulas.fabric import layouts
-from app.plan.bill_of_materials import ZERO, Line, PricedDesign, build, draws_or_nan
+from app.plan.bill_of_materials import ZERO, Line, PricedDesign, draws_or_nan
 from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
@@ -113,7 +113,7 @@ def _sized(
     design = chosen.design
     if int(design.reason) != layouts.BUILT:
         return
-    network = build(cluster, request, prices, chosen, adapters, "storage_nics")
+    network = PricedDesign(chosen, cluster, request, prices, adapters, "storage_nics")
     counts = network.counts
     links = Links(int(design.node_leaf), int(design.leaf_spine), int(design.spine_core))
     yield AuxiliaryNetwork(

@@ -126,27 +126,54 @@ class PricedDesign:
     """A design with its cables, prices and power: the compute network, or one beside it.
 
     It is counted and priced once somebody asks for that: of thousands of rows of a sweep that is done in columns.
+
+    Attributes:
+        chosen: the design, and its switches.
+        cluster, request, prices: what it joins, what is asked of it, and prices.
+        other_adapters: how many NICs to count where not one for every host [1].
+        content: what a node's price would call these adapters.
     """
 
-    wanted: Wanted
-    cages: "Cages"
+    chosen: Chosen
+    cluster: Cluster
+    request: DesignRequest
     prices: PriceList
-    adapters: Line | None
+    other_adapters: int | None = None
+    content: Content = "compute_nics"
 
     @property
     def choice(self) -> SwitchPair:
         """The switches."""
-        return self.wanted.choice
+        return self.chosen.choice
 
     @property
     def design(self) -> layouts.Design:
         """The design."""
-        return self.wanted.design
+        return self.chosen.design
 
-    @property
+    @cached_property
     def counts(self) -> Counts:
         """The same in plain numbers."""
-        return self.wanted.counts
+        return counted(self.design, self.cluster, self.request)
+
+    @property
+    def cages(self) -> "Cages":
+        """What its links end in."""
+        return Cages.of(self.choice, self.cluster, self.request, self.prices.catalog)
+
+    @cached_property
+    def wanted(self) -> Wanted:
+        """All that its cables and switches depend on besides prices and cages."""
+        links = tuple(_whole(getattr(self.design, level)) for level in LEVELS)
+        managers, floor = self.request.management_links * self.request.planes, self.cluster.platform.nodes_per_rack
+        return Wanted(self.choice, self.counts, links, managers, floor, self.design, self.chosen.lengths)
+
+    @cached_property
+    def adapters(self) -> Line | None:
+        """The NICs that are counted with it, as they are paid on top of its nodes."""
+        hosts = self.cluster.nodes * self.cluster.nics_per_node
+        many = hosts if self.other_adapters is None else self.other_adapters
+        return _adapters(many, self.cluster, self.prices, self.content) if any_(many > 0) else None
 
     @cached_property
     def cabling(self) -> Cabling:
@@ -461,27 +488,32 @@ def holds_modules(box: Switch) -> bool:
     return bool(box.maximum_power and box.maximum_power_includes_modules)
 
 
+def _whole(count: Any) -> Any:
+    """A count, or a column of them, in whole numbers."""
+    return count.astype(np.int64) if isinstance(count, np.ndarray) else int(count)
+
+
 def counted(design: layouts.Design, cluster: Cluster, request: DesignRequest) -> Counts:
-    """A design in plain numbers."""
+    """A design in plain numbers, or columns of designs."""
     return Counts(
         layout=layouts.LAYOUTS.index(request.topology),
         nodes=cluster.nodes,
         rails=cluster.nics_per_node,
         planes=request.planes,
-        tiers=int(design.tiers),
-        units=int(design.units),
-        unit_nodes=int(design.unit_nodes),
-        leaf_down=int(design.leaf_down),
-        leaf_up=int(design.leaf_up),
-        spine_down=int(design.spine_down),
-        spine_up=int(design.spine_up),
-        core_up=int(design.core_up),
-        leaves=int(design.leaf_switches),
-        spines=int(design.spine_switches),
-        cores=int(design.core_switches),
-        super_cores=int(design.super_core_switches),
+        tiers=_whole(design.tiers),
+        units=_whole(design.units),
+        unit_nodes=_whole(design.unit_nodes),
+        leaf_down=_whole(design.leaf_down),
+        leaf_up=_whole(design.leaf_up),
+        spine_down=_whole(design.spine_down),
+        spine_up=_whole(design.spine_up),
+        core_up=_whole(design.core_up),
+        leaves=_whole(design.leaf_switches),
+        spines=_whole(design.spine_switches),
+        cores=_whole(design.core_switches),
+        super_cores=_whole(design.super_core_switches),
         management_links=request.management_links,
-        peers=int(design.peer),
+        peers=_whole(design.peer),
         rail_spines=request.spine_policy == "rail" or request.topology == "rail-only",
     )
 
@@ -504,34 +536,6 @@ def _laid_out(counts: Counts, floor: Floor, rack_units: int) -> Cabling:
     return Cabling(counts, floor, rack_units)
 
 
-def build(
-    cluster: Cluster,
-    request: DesignRequest,
-    prices: PriceList,
-    chosen: Chosen,
-    adapters: int | None = None,
-    content: Content = "compute_nics",
-) -> PricedDesign:
-    """Cable and price a design.
-
-    Args:
-        chosen: the design, and its switches.
-        adapters: how many NICs to count where not one for every host [1].
-        content: what a node's price would call these adapters.
-    """
-    choice, design, lengths = chosen
-    links = tuple(int(getattr(design, level)) for level in LEVELS)
-    managers, floor = request.management_links * request.planes, cluster.platform.nodes_per_rack
-    counts = counted(design, cluster, request)
-    many = counts.nodes * counts.rails if adapters is None else adapters
-    return PricedDesign(
-        wanted=Wanted(choice, counts, links, managers, floor, design, lengths),
-        cages=Cages.of(choice, cluster, request, prices.catalog),
-        prices=prices,
-        adapters=_adapters(many, cluster, prices, content) if many else None,
-    )
-
-
 class _Several(PricedDesign):
     """Designs of equal switches and cages as one whose numbers are columns."""
 
@@ -543,28 +547,25 @@ class _Several(PricedDesign):
         return _counted_and_priced(self.wanted, self.cages, self.prices, runs, {})
 
 
-def together(designs: Sequence[PricedDesign]) -> PricedDesign:
-    """Designs of equal switches and cages at equal prices as one whose numbers are columns."""
+def together(designs: Sequence[PricedDesign], clusters: Cluster) -> PricedDesign:
+    """Designs of equal switches and cages at equal prices as one whose numbers are columns, as those of their clusters
+    are.
+    """
     first = designs[0]
 
     def column(values: Sequence[Any]) -> Any:
         return np.array(values)[:, None]
 
-    lengths = [each.wanted.longest(each.prices.catalog) for each in designs]
-    counts = [vars(each.counts) for each in designs]
-    wanted = but(
-        first.wanted,
-        counts=Counts(**{name: column([each[name] for each in counts]) for name in counts[0]}),
-        design=layouts.Design._make(map(column, zip(*(each.design for each in designs), strict=True))),
-        lengths={level: column([each.get(level, 0.0) for each in lengths]) for level in LEVELS},
+    lengths = [each.chosen.lengths or each.wanted.longest(each.prices.catalog) for each in designs]
+    columns = Chosen(
+        first.choice,
+        layouts.Design._make(map(column, zip(*(each.design for each in designs), strict=True))),
+        {level: column([each.get(level, 0.0) for each in lengths]) for level in LEVELS},
     )
-    adapters = first.adapters and first.adapters._replace(
-        quantity=column([each.adapters.quantity if each.adapters else 0 for each in designs])
-    )
-    return _Several(wanted, first.cages, first.prices, adapters)
+    return _Several(columns, clusters, first.request, first.prices)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Rows(PricedDesign):
     """Rows of designs that are one, which are counted and priced once for all rows.
 
@@ -581,11 +582,6 @@ class _Rows(PricedDesign):
         return self.several.design.at(self.places)
 
     @cached_property
-    def counts(self) -> Counts:
-        """The same in plain numbers."""
-        return Counts(**{name: column[self.places] for name, column in vars(self.several.counts).items()})
-
-    @cached_property
     def cabled(self) -> Cabled:
         """Cables and switches of each row."""
         its = self.several.cabled
@@ -593,10 +589,9 @@ class _Rows(PricedDesign):
         return Cabled(its.media, bill, its.power[self.places], its.typical_power[self.places])
 
 
-def rows_of(several: PricedDesign, places: NDArray[np.int64]) -> PricedDesign:
-    """Rows of designs that are one, see `together`: of each which of them it is."""
-    adapters = several.adapters and several.adapters.at(places)
-    return _Rows(several.wanted, several.cages, several.prices, adapters, several, places)
+def rows_of(several: PricedDesign, clusters: Cluster, places: NDArray[np.int64]) -> PricedDesign:
+    """Rows of designs that are one, see `together`: the cluster of each, and which of them it is."""
+    return _Rows(several.chosen, clusters, several.request, several.prices, several=several, places=places)
 
 
 def _adapters(many: int, cluster: Cluster, prices: PriceList, content: Content) -> Line:

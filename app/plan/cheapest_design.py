@@ -21,7 +21,7 @@ from app.plan.bill_of_materials import LEVELS, Cages, Carried, laid_out, media_o
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.least_cost import LeastCosts, Narrowed
-from app.plan.leaves import BY_RAIL, TAPERS_TRIED, fit, narrower_than, sizes_tried
+from app.plan.leaves import TAPERS_TRIED, TREES, fit, narrower_than, sizes_tried
 from app.plan.offers import UNREACHED, Offers, in_place, link_prices, offers
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
@@ -262,7 +262,7 @@ class _Search:
         sizes = {radix: sizes_tried(radix, self.cluster, request) for radix in {radix for radix, _ in ports}}
         self.sizes = {(radix, above): sizes[radix] for radix, above in ports}
         self.many_sizes = sum(len(its.hosts) for its in self.sizes.values())
-        self.tapered = request.oversubscription > 1 and request.topology in (*BY_RAIL, "fat-tree")
+        self.tapered = request.oversubscription > 1 and request.topology in TREES
         self.narrow(None)
 
     def narrow(self, narrowed: Narrowed | None) -> None:

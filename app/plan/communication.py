@@ -136,9 +136,9 @@ class Communication:
         far = (self.hops, self.site.leaf) if self.ideal else ()
         return self.system, self.request, self.site.rails_apart, far
 
-    def on(self, network: DesignedNetwork, gpus: int) -> "Communication":
-        """The same of so many such GPUs on a network like this one of another size."""
-        return but(self, gpus=gpus, site=network.site, hops=network.hops)
+    def on(self, site: Site, gpus: int, hops: int) -> "Communication":
+        """The same of so many such GPUs that stand elsewhere, on a network of so many switches in a row."""
+        return but(self, gpus=gpus, site=site, hops=hops)
 
     def untapered(self, gpus: Floats) -> Machine:
         """The same cluster with other GPU counts, typically, before a taper takes its share."""

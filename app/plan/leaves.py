@@ -16,6 +16,7 @@ from app.plan.scenario import DesignRequest
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BY_RAIL = ("rail-optimized", "rail-only")
+TREES = (*BY_RAIL, "fat-tree")
 GROUPS_TRIED = 32
 """Numbers of units are tried in steps of this share of as many as there would be without a taper."""
 SIZES_TRIED = 128
@@ -147,7 +148,7 @@ def sizes_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Sizes:
     topology, unit = request.topology, request.nodes_per_unit or 0
     rails, links = max(cluster.nics_per_node, 1), request.management_links
     taper, by_rail = request.oversubscription, topology in BY_RAIL
-    if not (by_rail or topology == "fat-tree"):
+    if topology not in TREES:
         return Sizes(radix, (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)), NO_SIZES)
     in_one_switch = cluster.nodes * rails + links
     slots = cluster.nodes + -(-links // rails)

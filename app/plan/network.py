@@ -24,11 +24,11 @@ from app.formulas.records import but
 from app.plan import bill_of_materials, findings, reference_designs
 from app.plan.auxiliary_networks import Asked, AuxiliaryNetwork, asked_beside, auxiliary_networks
 from app.plan.band import Draws
-from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, build, draws_or_nan
+from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, draws_or_nan
 from app.plan.cables import Cable, cable_list
 from app.plan.cheapest_design import choose, choose_all
 from app.plan.cluster import Cluster, look_up
-from app.plan.leaves import BY_RAIL
+from app.plan.leaves import BY_RAIL, TREES
 from app.plan.machine import CREDITED, PAUSED, Controls, controls, goodput, transport_of
 from app.plan.prices import PriceList
 from app.plan.purchase_list import bill_lines, stock_line
@@ -110,8 +110,10 @@ class Network:
     def at(self, places: NDArray[np.int64]) -> "Network":
         """Rows of networks that are one, see `together`: of each which of them it is."""
         sizes: dict[str, Any] = {name: getattr(self.cluster, name)[places] for name in ("gpus", "nodes")}
-        built, spared = (design and bill_of_materials.rows_of(design, places) for design in (self.built, self.spared))
-        return but(self, cluster=but(self.cluster, **sizes), built=built, spared=spared)
+        clusters = but(self.cluster, **sizes)
+        built = self.built and bill_of_materials.rows_of(self.built, clusters, places)
+        spared = self.spared and bill_of_materials.rows_of(self.spared, _with_spares(clusters), places)
+        return but(self, cluster=clusters, built=built, spared=spared)
 
     @property
     def switch(self) -> str:
@@ -204,8 +206,8 @@ class Network:
             site = site._replace(link_left=self.request.link_rate_left, link_goodput=self._link_goodput(tiers[0]))
         return site._replace(
             tiers=tiers,
-            leaf=placement.leaf_gpus(built.counts, cluster.gpus_per_node),
-            pod=placement.pod_gpus(built.counts, cluster.gpus_per_node),
+            leaf=float(placement.leaf_gpus(built.counts, cluster.gpus_per_node)),
+            pod=float(placement.pod_gpus(built.counts, cluster.gpus_per_node)),
             rails_apart=cluster.nics_per_node > 1 and not bool(built.design.crosses_rails),
         )
 
@@ -292,6 +294,34 @@ class Network:
         return cable_list(self.built.cabling, kinds)
 
 
+def sites_of(networks: Sequence[Network]) -> list[placement.Site]:
+    """Where the GPUs of clusters stand that differ in size and in their networks' tapers alone: trees of equally many
+    tiers are worked out together.
+    """
+    sites: dict[int, placement.Site] = {}
+    trees: dict[int, list[int]] = {}
+    for place, network in enumerate(networks):
+        if network.built is None or network.degraded or network.request.topology not in TREES:
+            sites[place] = network.site
+        else:
+            trees.setdefault(int(network.built.design.tiers), []).append(place)
+    for tiers, places in trees.items():
+        first, several = networks[places[0]], [networks[place] for place in places]
+        designs = [network.built.design for network in several if network.built]
+        design = layouts.Design._make(map(np.array, zip(*designs, strict=True)))
+        nodes: Any = np.array([network.cluster.nodes for network in several])
+        counts = but(bill_of_materials.counted(design, but(first.cluster, nodes=nodes), first.request), tiers=tiers)
+        stands = placement.stands_of(
+            design, counts, first.cluster.gpus_per_node, first.load_balancing in placement.PINNED
+        )
+        apart = (~design.crosses_rails).tolist() if first.cluster.nics_per_node > 1 else [False] * len(places)
+        for place, network, its, rails_apart in zip(places, several, stands, apart, strict=True):
+            met, leaf, pod = its
+            gpus = float(network.cluster.gpus)
+            sites[place] = first.site._replace(gpus=gpus, tiers=met, leaf=leaf, pod=pod, rails_apart=rails_apart)
+    return [sites[place] for place in range(len(networks))]
+
+
 def usual_balancing(family: str, tuned: bool) -> placement.Balancing:
     """How a network of a family spreads flows over equal paths unless told otherwise.
 
@@ -340,25 +370,23 @@ NETWORKS_KEPT = 32
 
 def networks_from(every: Sequence[Inputs]) -> list[Network]:
     """The same of what they are designed from; few are kept, and so is what is worked out from them."""
-    different = dict.fromkeys(every)
-    by_prices = _by_prices(different)
-    if len(different) <= NETWORKS_KEPT:
-        for prices, asked in by_prices.items():
-            choose_together(asked, prices)
-        return [design_network(*each) for each in every]
-    designed: dict[Inputs, Network] = {}
-    for prices, asked in by_prices.items():
-        inputs = [(*each, prices) for each in asked]
-        designed |= zip(inputs, _designed(asked, prices), strict=True)
-    return [designed[each] for each in every]
+    few = len(every) <= NETWORKS_KEPT
+    networks: dict[int, Network] = {}
+    for prices, places in _by_prices(every).items():
+        clusters = [every[place][:2] for place in places]
+        if few:
+            choose_together(clusters, prices)
+        designed = (design_network(*each, prices) for each in clusters) if few else _designed(clusters, prices)
+        networks |= zip(places, designed, strict=True)
+    return [networks[place] for place in range(len(every))]
 
 
-def _by_prices(every: Iterable[Inputs]) -> dict[PriceList, list[tuple[Cluster, NetworkRequest]]]:
-    """Clusters with what is asked of their networks, by their prices."""
-    asked: dict[PriceList, list[tuple[Cluster, NetworkRequest]]] = {}
-    for cluster, request, prices in every:
-        asked.setdefault(prices, []).append((cluster, request))
-    return asked
+def _by_prices(every: Sequence[Inputs]) -> dict[PriceList, list[int]]:
+    """Places of what networks are designed from, by its prices."""
+    places: dict[PriceList, list[int]] = {}
+    for place, (_, _, prices) in enumerate(every):
+        places.setdefault(prices, []).append(place)
+    return places
 
 
 def design_together(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Inputs]:
@@ -366,8 +394,8 @@ def design_together(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Inp
     own made.
     """
     every = [_inputs(scenario, catalog) for scenario in scenarios]
-    for prices, clusters in _by_prices(every).items():
-        choose_together(clusters, prices)
+    for prices, places in _by_prices(every).items():
+        choose_together([every[place][:2] for place in places], prices)
     return every
 
 
@@ -443,31 +471,30 @@ def _network(
 def _buildable(wanted: Chosen, cluster: Cluster, request: NetworkRequest, prices: PriceList) -> PricedDesign | None:
     """What was chosen, where it can be built as asked."""
     refused = findings.refused(wanted.design, cluster, request, prices.catalog)
-    return None if refused else build(cluster, request, prices, wanted)
+    return None if refused else PricedDesign(wanted, cluster, request, prices)
 
 
 def together(networks: Sequence[Network]) -> Network:
     """Networks that are `alike` as one whose numbers are columns: what it has in whole numbers and words, each of them
     says by itself.
     """
-    first, clusters = networks[0], [network.cluster for network in networks]
     sizes: dict[str, Any] = {
-        name: np.array([getattr(cluster, name) for cluster in clusters])[:, None] for name in ("gpus", "nodes")
+        name: np.array([getattr(network.cluster, name) for network in networks])[:, None] for name in ("gpus", "nodes")
     }
-    built, spared = (
-        [design for network in networks if (design := getattr(network, name))] for name in ("built", "spared")
-    )
+    first, clusters = networks[0], but(networks[0].cluster, **sizes)
+    built = [network.built for network in networks if network.built]
+    spared = [network.spared for network in networks if network.spared]
     return but(
         first,
-        cluster=but(first.cluster, **sizes),
-        built=bill_of_materials.together(built) if built else None,
-        spared=bill_of_materials.together(spared) if spared else None,
+        cluster=clusters,
+        built=bill_of_materials.together(built, clusters) if built else None,
+        spared=bill_of_materials.together(spared, _with_spares(clusters)) if spared else None,
     )
 
 
 def _with_spares(cluster: Cluster) -> Cluster:
     """The cluster with its spare nodes among the others."""
-    return replace(cluster, nodes=cluster.nodes + cluster.request.spare_nodes)
+    return but(cluster, nodes=cluster.nodes + cluster.request.spare_nodes)
 
 
 def choose_with_spares(asked: Sequence[Asked], prices: PriceList) -> list[Chosen]:

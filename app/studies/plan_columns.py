@@ -34,7 +34,7 @@ from app.plan.job.job_columns import DEGREES, NAMED, SIZES, JobColumns, given_jo
 from app.plan.job.job_findings import no_progress
 from app.plan.job.shape import usual_message
 from app.plan.job.storage import checkpointing
-from app.plan.network import Inputs, Network, fabric_result, networks_from, together
+from app.plan.network import Inputs, Network, fabric_result, networks_from, sites_of, together
 from app.plan.prices import OF_NO_DESIGN, PriceList
 from app.plan.result import Finding, Plan
 from app.plan.scenario import (
@@ -413,19 +413,26 @@ class PlanColumns:
         _, node = distinct([places[name] for name in places if name not in OF_SIZE], len(some))
         scenarios = [self._scenario(rows, row, self.sizeless) for row in some[first]]
         carried = not OF_TRAFFIC.isdisjoint(places)
-        networks, fabrics, errors = [], [], []
-        alike: dict[Hashable, Communication] = {}
-        for place, nodes, designed in zip(which.tolist(), node.tolist(), self._networks(rows, some), strict=True):
-            network = designed.carrying(scenarios[place].part(NetworkRequest)) if carried else designed
-            kind = network.cluster.alike, nodes
-            if kind in alike:
-                fabric = alike[kind].on(network, network.cluster.gpus)
-            else:
-                fabric = alike[kind] = fabric_on(network, scenarios[place], self.catalog)
+        networks, errors = [], []
+        alike: dict[Hashable, list[int]] = {}
+        for place, (kind, nodes, designed) in enumerate(
+            zip(which.tolist(), node.tolist(), self._networks(rows, some), strict=True)
+        ):
+            network = designed.carrying(scenarios[kind].part(NetworkRequest)) if carried else designed
+            alike.setdefault((network.cluster.alike, nodes), []).append(place)
             networks.append(network)
-            fabrics.append(fabric)
-            errors.append(worst(chain(of_links(network.cluster, scenarios[place]), network.faults)))
-        return [_Site(*each) for each in zip(networks, fabrics, links_of(fabrics), errors, strict=True)]
+            errors.append(worst(chain(of_links(network.cluster, scenarios[kind]), network.faults)))
+        fabrics: dict[int, Communication] = {}
+        for places_alike in alike.values():
+            its = [networks[place] for place in places_alike]
+            fabric = fabric_on(its[0], scenarios[which[places_alike[0]]], self.catalog)
+            others = (
+                fabric.on(site, network.cluster.gpus, network.hops)
+                for site, network in zip(sites_of(its[1:]), its[1:], strict=True)
+            )
+            fabrics |= zip(places_alike, (fabric, *others), strict=True)
+        of_all = [fabrics[place] for place in range(len(networks))]
+        return [_Site(*each) for each in zip(networks, of_all, links_of(of_all), errors, strict=True)]
 
     def _networks(self, rows: _Rows, some: Whole) -> list[Network]:
         """The networks of some points, those that are bought alike designed once."""

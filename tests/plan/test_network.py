@@ -5,6 +5,7 @@ import re
 import tracemalloc
 from collections import Counter
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from app.catalog.load import load_catalog
 from app.plan import bill_of_materials
 from app.plan.band import fold
 from app.plan.evaluate import evaluate_all_reduce
-from app.plan.network import design_network, fabric_of, network_of, networks_of, together
+from app.plan.network import design_network, fabric_of, network_of, networks_of, sites_of, together
 from app.plan.scenario import DesignRequest, NetworkRequest, Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size, generations, sizes
@@ -910,6 +911,27 @@ def test_networks_that_are_alike_are_one_whose_numbers_are_columns():
         alone = [float(np.ravel(of(each[place]))[0]) for place in places]
         assert of(rows)[:, 0] == pytest.approx(alone, rel=1e-12), name
     assert {each.key for each in rows.used} == {use.key for network in each for use in network.used}
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        {"topology": "fat-tree", "load_balancing": "hashing"},
+        {"topology": "rail-only", "load_balancing": "flowlet"},
+        {"spine_policy": "rail", "spine_oversubscription": 2, "planes": 2},
+        {"topology": "fat-tree", "gpus_per_node": 4, "management_links": 3},
+        {"topology": "dragonfly"},
+        {"link_rate_left": 0.5, "degraded_link": "leaf-spine"},
+    ],
+    ids=str,
+)
+def test_gpus_of_networks_of_other_sizes_and_tapers_stand_as_they_do_in_each_by_itself(wish: dict[str, Any]) -> None:
+    """In one node, and in trees of one tier, two and three, some of them without a taper that traffic meets."""
+    sizes = itertools.product((8, 32, 1000, 1024, 40_000), (1, 1.3, 4))
+    each = [Scenario(gpus=gpus, oversubscription=taper, **wish) for gpus, taper in sizes]
+    networks = networks_of(each, CATALOG.typical_only())
+    assert sites_of(networks) == [network.site for network in networks]
 
 
 def test_ports_for_spare_nodes_are_columns_too():

@@ -39,8 +39,8 @@ NO_FORMULAS = {
     "training.columns_at", "training.distinct", "training.joined", "training.joined_columns", "training.written_out",
     # What is kept of formulas that are listed.
     "collectives.known_group_of", "collectives.known_pair_of",
-    # Machines and jobs side by side.
-    "training.alike", "training.link_rows", "training.row", "training.rows_of", "training.stacked",
+    # Networks, machines and jobs side by side.
+    "fabric.stands_of", "training.alike", "training.link_rows", "training.row", "training.rows_of", "training.stacked",
     "training.stacked_links",
 }  # fmt: skip
 """Public functions of the formulas that compute no quantity of the field."""

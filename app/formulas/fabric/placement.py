@@ -15,7 +15,7 @@ max-min fair simulations of flows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,7 @@ PINNED = ("hashing", "flowlet")
 
 
 class Tier(NamedTuple):
-    """A tier of switches as traffic meets it.
+    """A tier of switches as traffic meets it, or columns of tiers.
 
     Attributes:
         unit: GPUs below one set of its switches [1].
@@ -53,14 +53,14 @@ class Tier(NamedTuple):
         others: units that links join with it, where flows are bound to those; else 0 [1].
     """
 
-    unit: float
-    spread: float
-    neighbour: float
-    hosts: float = 0.0
-    uplinks: int = 0
-    leaves: float = 1.0
-    links: float = np.inf
-    beside: float = np.inf
+    unit: Any
+    spread: Any
+    neighbour: Any
+    hosts: Any = 0.0
+    uplinks: Any = 0
+    leaves: Any = 1.0
+    links: Any = np.inf
+    beside: Any = np.inf
     others: int = 0
 
 
@@ -454,8 +454,8 @@ def _sound_left(tier: Tier, pattern: Pattern, crossing: Array, peers: Array, sit
 # Tiers of a network --------------------------------------------------------------------------------------------------
 
 
-def leaf_gpus(counts: Counts, gpus_per_node: float) -> float:
-    """GPUs below one leaf, or below one leaf of each rail [1].
+def leaf_gpus(counts: Counts, gpus_per_node: float) -> Array:
+    """GPUs below one leaf, or below one leaf of each rail [1]; columns of networks of equally many tiers.
 
     A leaf of one rail joins that GPU of all nodes of a unit; one that knows no rails joins all GPUs of fewer nodes.
 
@@ -464,10 +464,10 @@ def leaf_gpus(counts: Counts, gpus_per_node: float) -> float:
         gpus_per_node: GPUs of a node [1].
     """
     c = counts
-    hosts = float(c.unit_nodes * c.rails)
+    hosts: Array = c.unit_nodes * c.rails
     if not c.by_rail:
-        hosts = min(c.leaf_down, hosts / max(-(-hosts // max(c.leaf_down, 1)), 1))
-    return max(hosts * gpus_per_node / max(c.rails, 1), gpus_per_node)
+        hosts = minimum(c.leaf_down, hosts / maximum(-(-hosts // maximum(c.leaf_down, 1)), 1))
+    return maximum(hosts * gpus_per_node / max(c.rails, 1), gpus_per_node)
 
 
 def tiers_of(
@@ -491,13 +491,37 @@ def tiers_of(
     met = []
     for place, tier in enumerate(tiers):
         bad = degraded and place == 0
-        if max(tier.spread, tier.neighbour) > 1 or (pinned and tier.uplinks) or (bad and np.isfinite(tier.links)):
+        if _is_met(tier, pinned) or (bad and np.isfinite(tier.links)):
             links, beside = (tier.links, tier.beside) if bad else (np.inf, np.inf)
             met.append(tier._replace(unit=max(tier.unit, gpus_per_node), links=links, beside=beside))
     return tuple(met)
 
 
-def pod_gpus(counts: Counts, gpus_per_node: float) -> float:
+def _is_met(tier: Tier, pinned: bool) -> Any:
+    """Whether traffic may be left with less than its rate in a tier, or in columns of tiers."""
+    return (maximum(tier.spread, tier.neighbour) > 1) | (pinned & (tier.uplinks > 0))
+
+
+def stands_of(
+    design: Design, counts: Counts, gpus_per_node: float, pinned: bool
+) -> list[tuple[tuple[Tier, ...], float, float]]:
+    """Of columns of trees of equally many tiers the tiers of each, and the GPUs of a leaf and of a pod; see `tiers_of`,
+    `leaf_gpus` and `pod_gpus`.
+    """
+    many = len(design.tiers)
+    leaf, pod = leaf_gpus(counts, gpus_per_node), pod_gpus(counts, gpus_per_node)
+    met: list[list[Tier]] = [[] for _ in range(many)]
+    for tier in _tree(design, counts, leaf, gpus_per_node / max(counts.rails, 1)):
+        below = tier._replace(unit=maximum(tier.unit, gpus_per_node), links=np.inf, beside=np.inf)
+        columns = (np.broadcast_to(column, many).tolist() for column in below)
+        for its, is_met, row in zip(met, _is_met(tier, pinned).tolist(), zip(*columns, strict=True), strict=True):
+            if is_met:
+                its.append(Tier(*row))
+    ends = (np.broadcast_to(gpus, many).astype(np.float64).tolist() for gpus in (leaf, pod))
+    return [*zip(map(tuple, met), *ends, strict=True)]
+
+
+def pod_gpus(counts: Counts, gpus_per_node: float) -> Array:
     """GPUs of a pod: leaves that share spines below cores; endless where no cores are [1].
 
     Args:
@@ -507,29 +531,35 @@ def pod_gpus(counts: Counts, gpus_per_node: float) -> float:
     return _leaves_of_pod(counts) * leaf_gpus(counts, gpus_per_node) if counts.tiers > 2 else np.inf
 
 
-def _leaves_of_pod(counts: Counts) -> float:
+def _leaves_of_pod(counts: Counts) -> Array:
     """Leaves of a pod, or of one rail where those of all share its spines: as many as a spine has ports down [1]."""
     c = counts
     rails_apart = c.layout == RAIL_ONLY or c.rails_apart
-    in_pod = min(c.leaves_per_plane / (c.rails if rails_apart else 1), c.spine_down)
-    return max(in_pod / (c.rails if c.by_rail and not rails_apart else 1), 1.0)
+    in_pod = minimum(c.leaves_per_plane / (c.rails if rails_apart else 1), c.spine_down)
+    return maximum(in_pod / (c.rails if c.by_rail and not rails_apart else 1), 1.0)
 
 
-def _tree(design: Design, counts: Counts, leaf: float, gpus_per_host: float) -> list[Tier]:
-    """Leaves and pods, with the tapers of the design's bisection."""
-    c = counts
+def _tree(design: Design, counts: Counts, leaf: Array, gpus_per_host: float) -> list[Tier]:
+    """Leaves and pods, with the tapers of the design's bisection; columns of trees of equally many tiers."""
+    c: Any = counts
     if c.tiers < 2:
         return []
-    taper = float(design.bisection_leaf / design.bisection_spine)
+    taper = _real(design.bisection_leaf / design.bisection_spine)
     hosts = leaf / gpus_per_host / (c.rails if c.by_rail else 1)
-    links = float(c.leaf_up)
-    tiers = [Tier(leaf, taper, taper, hosts, c.leaf_up, float(c.leaves_per_plane), links, links)]
+    links = _real(c.leaf_up)
+    tiers = [Tier(leaf, taper, taper, hosts, c.leaf_up, _real(c.leaves_per_plane), links, links)]
     if c.tiers > 2:
-        taper = float(design.bisection_leaf / design.bisection_core)
-        pod = _leaves_of_pod(c) * leaf
+        taper = _real(design.bisection_leaf / design.bisection_core)
+        pod: Any = _leaves_of_pod(c) * leaf
         hosts = pod / gpus_per_host / (c.rails if c.layout == RAIL_ONLY or c.rails_apart else 1)
-        tiers.append(Tier(pod, taper, taper, hosts, round(hosts / taper), c.nodes * c.rails / hosts))
+        uplinks = np.rint(hosts / taper).astype(np.int64) if isinstance(taper, np.ndarray) else round(hosts / taper)
+        tiers.append(Tier(pod, taper, taper, hosts, uplinks, c.nodes * c.rails / hosts))
     return tiers
+
+
+def _real(number: Any) -> Any:
+    """A plain number, or a column."""
+    return number.astype(np.float64) if isinstance(number, np.ndarray) else float(number)
 
 
 def _mesh(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]:
