@@ -349,7 +349,7 @@ class _Priced(NamedTuple):
         return _Priced(*(column[index] for column in self))
 
 
-class _Found(NamedTuple):
+class _Fabric(NamedTuple):
     """A fabric by its row, the switches, and the longest link of each level if these are known [m]."""
 
     row: int
@@ -385,7 +385,7 @@ class _Fabrics:
         nodes_per_rack = [search.cluster.platform.nodes_per_rack for search in searches]
         self.floors = [floor_of(prices.catalog, nodes) for nodes in nodes_per_rack]
         self._measure()
-        self._found: set[tuple[int, int]] = set()
+        self._measured: set[tuple[int, int]] = set()
         self._doubtful = np.full(len(searches), np.inf)
 
     def _design(self) -> None:
@@ -465,7 +465,7 @@ class _Fabrics:
         near = near.at(np.lexsort((self.switches[self.design[near.row]], near.cost, near.search)))
         sure = [number for number in searches if not self._leaves_out(number, float(best[number]))]
         begins, ends = (np.searchsorted(near.search, sure, side).tolist() for side in ("left", "right"))
-        chosen, found = dict[int, Chosen](), dict[int, _Found]()
+        chosen, found = dict[int, Chosen](), dict[int, _Fabric]()
         for number, begin, end in zip(sure, begins, ends, strict=True):
             some = near.at(slice(begin, min(end, begin + PRICED_IN_FULL)))
             if begin == end:
@@ -481,22 +481,23 @@ class _Fabrics:
             for (number, (_, choice, lengths)), design in zip(found.items(), designs, strict=True)
         }
 
-    def _least_of(self, number: int, some: _Priced) -> "_Found":
+    def _least_of(self, number: int, some: _Priced) -> "_Fabric":
         """The cheapest of some fabrics for a search, each with its own cables; of equal price the fewest switches."""
         rows, choices = some.row.tolist(), [self.offers[offer][0] for offer in some.offer.tolist()]
         found = [
-            _Found(row, choice, self._own_lengths(row, choice.height))
+            _Fabric(row, choice, self._own_lengths(row, choice.height))
             for row, choice in zip(rows, choices, strict=True)
         ]
         if len(found) == 1:
             return found[0]
         costs, search = [], self.searches[number]
         for place, (row, choice, lengths) in enumerate(found):
-            design, cost = self.designs.at(self.design[row]), float(some.cost[place])
+            design, cost = self.design[row], float(some.cost[place])
             if lengths is None:
-                cost, (_, _, lengths) = in_full(Chosen(choice, design), search.cluster, search.request, self.prices)
-                found[place] = _Found(row, choice, lengths)
-            costs.append((cost, float(design.switches)))
+                chosen = Chosen(choice, self.designs.at(design))
+                cost, (_, _, lengths) = in_full(chosen, search.cluster, search.request, self.prices)
+                found[place] = _Fabric(row, choice, lengths)
+            costs.append((cost, float(self.switches[design])))
         return found[costs.index(min(costs))]
 
     def _own_lengths(self, row: int, height: int) -> Mapping[str, float] | None:
@@ -723,9 +724,9 @@ class _Fabrics:
         groups = np.unique(self.group[row])
         place = self.heights[height]
         for group in groups[~self.by_rail[groups]].tolist():
-            if (place, group) in self._found:
+            if (place, group) in self._measured:
                 continue
-            self._found.add((place, group))
+            self._measured.add((place, group))
             search = self.searches[self.search[group]]
             first = self.designs.at(self.design[self.begins[group]])
             found = longest(first, height, search.cluster, search.request, self.prices.catalog)
