@@ -4,16 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, isfinite
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import FailFast, Field
 
 from app.catalog.load import Catalog
+from app.formulas.arrays import Array
 from app.formulas.costs import per_gpu_time
 from app.formulas.serving.serving_arguments import Layout
-from app.formulas.serving.token_costs import cost_of_tokens, users_served
+from app.formulas.serving.token_costs import answer_time, cost_of_tokens, users_served
 from app.plan.band import nan_is_an_answer, record, result
 from app.plan.cluster import Cluster, look_up, resolve
 from app.plan.findings import idle_gpus
@@ -41,6 +42,7 @@ from app.units import SEVERAL, WHOLE, Number, parse
 
 MILLION = parse("1M", "1")
 HOUR = parse("1 h", "s")
+QuickestBy = Literal["tpot", "ttft", "answer"]
 Domain = Annotated[int, Field(ge=1, le=1152), WHOLE]
 
 
@@ -125,7 +127,15 @@ class ServeSizing:
     )
     cheapest: ServingCandidate | None = result("", "Cheapest", "The cheapest; null where none carries the load.")
     fewest_gpus: ServingCandidate | None = result("", "Fewest GPUs", "That for which the fewest GPUs are bought.")
-    lowest_latency: ServingCandidate | None = result("", "Quickest", "That with the least time per token.")
+    lowest_latency: ServingCandidate | None = result(
+        "", "Quickest", "That with the least time of what is limited: per token unless `quickest_by` says otherwise."
+    )
+    quickest_by: QuickestBy = result(
+        "",
+        "Quickest by",
+        "tpot: the time per token; ttft: that to the first one, where it alone is limited; answer: a whole answer's, "
+        "where both are.",
+    )
     candidates: tuple[ServingCandidate, ...] = result("", "Candidates", "All that carry the load, cheapest first.")
     considered: int = result("1", "Considered", "Combinations of GPU, domain and network.")
     message: str = result("", "Message", "Why none carries the load; blank where one does.")
@@ -146,7 +156,12 @@ def size_serving(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizing:
         front=front(by_cost, lambda candidate: candidate.tpot),
         cheapest=by_cost[0] if by_cost else None,
         fewest_gpus=min(by_cost, key=lambda candidate: (candidate.bought_gpus, _cost(candidate)), default=None),
-        lowest_latency=min(by_cost, key=lambda candidate: (candidate.tpot, _cost(candidate)), default=None),
+        lowest_latency=min(
+            by_cost,
+            key=lambda one: (float(waited(question, one.ttft, one.tpot)), _cost(one)),
+            default=None,
+        ),
+        quickest_by=quickest_by(question),
         candidates=tuple(by_cost),
         considered=considered,
         message=""
@@ -206,11 +221,26 @@ def candidates(
             fewest = min(way.gpus for way in ways)
             by_nodes = {}
             for most in (LATENCY_BUDGET * fewest, whole_nodes(fewest, cluster.gpus_per_node)):
-                quickest = min((way for way in ways if way.gpus <= most), key=lambda way: way.tpot)
+                within = (way for way in ways if way.gpus <= most)
+                quickest = min(within, key=lambda way: float(waited(asked, way.ttft, way.tpot)))
                 by_nodes[ceil(quickest.gpus / cluster.gpus_per_node)] = quickest
             for way in by_nodes.values():
                 if candidate := priced(asked, cluster, way, catalog):
                     yield candidate
+
+
+def quickest_by(question: ServingQuestion) -> QuickestBy:
+    """What clusters are called quick by: what is limited, and the time per token where nothing is."""
+    if question.ttft_limit is None:
+        return "tpot"
+    return "ttft" if question.tpot_limit is None else "answer"
+
+
+def waited(question: ServingQuestion, first: Array, each: Array) -> Floats:
+    """The time by which clusters are called quick, of those to the first token and for each other [s]."""
+    by = quickest_by(question)
+    times = {"tpot": each, "ttft": first, "answer": answer_time(first, each, question.output_tokens)}
+    return np.asarray(times[by])
 
 
 REPLICA = 16
@@ -255,7 +285,8 @@ def of_one_pool(question: ServingQuestion, tried: Tried, limits: Limits, node: i
     size = np.asarray(tried.layout.gpus)
     share = tried.share(question)
     replicas = needed(share, question)
-    for place in _named(replicas * size, tried.within(limits), tried.time_per_token, question.gpus, node):
+    time = waited(question, tried.first_token, tried.time_per_token)
+    for place in _named(replicas * size, tried.within(limits), time, question.gpus, node):
         yield Way(
             gpus=float((replicas * size)[place]),
             replicas=int(replicas[place]),
@@ -283,7 +314,8 @@ def of_two_pools(question: ServingQuestion, found: Apart, node: int) -> Iterator
         of_prompts = pool_of(question.prefill_gpus, workers * taken)
         gpus = of_prompts + pool_of(question.decode_gpus, replicas * given)
         kept = found.kept & found.prompts.in_time(where, answers.time_per_token)
-        for place in _named(gpus, kept, answers.time_per_token, question.gpus, node):
+        time = waited(question, first, answers.time_per_token)
+        for place in _named(gpus, kept, time, question.gpus, node):
             yield Way(
                 gpus=float(gpus[place]),
                 replicas=int(replicas[place]),

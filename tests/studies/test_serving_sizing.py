@@ -10,7 +10,7 @@ from app.plan.serving.serving_inputs import serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.serving_search import on_another_network, try_all
 from app.plan.total_cost import ownership
-from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, idle_findings, size_serving
+from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, ServingCandidate, idle_findings, size_serving
 
 CATALOG = load_catalog()
 ASKED = {"gpu": ["h100-sxm", "h200-sxm"], "model": "llama-3-70b", "users": 500, "think_time": "20 s", "engine": "vllm"}
@@ -184,6 +184,35 @@ def test_candidates_stand_cheapest_first_and_the_named_ones_are_the_least_of_the
     assert answer.fewest_gpus == min(found, key=lambda one: (one.bought_gpus, one.per_hour))
     assert answer.lowest_latency == min(found, key=lambda one: (one.tpot, one.per_hour))
     assert answer.message == ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "by"),
+    [
+        ({}, "tpot"),
+        ({"tpot_limit": "50 ms"}, "tpot"),
+        ({"ttft_limit": "4 s"}, "ttft"),
+        ({"tpot_limit": "50 ms", "ttft_limit": "4 s"}, "answer"),
+    ],
+)
+def test_the_quickest_is_that_with_the_least_of_what_is_limited(limits: dict[str, str], by: str) -> None:
+    answer = sized(gpu=["h200-sxm", "b200-sxm"], scale_out=["infiniband-ndr"], input_tokens=8192, **limits)
+    assert answer.quickest_by == by
+
+    def time(one: ServingCandidate) -> float:
+        return {"tpot": one.tpot, "ttft": one.ttft, "answer": one.ttft + 1023 * one.tpot}[by]
+
+    assert answer.lowest_latency is not None
+    assert time(answer.lowest_latency) == min(map(time, answer.candidates))
+
+
+def test_a_first_token_that_alone_is_limited_comes_sooner_than_where_nothing_is() -> None:
+    asked = {"gpu": ["h200-sxm"], "scale_out": ["infiniband-ndr"], "input_tokens": 16384, "users": 2000}
+    free, limited = sized(**asked).lowest_latency, sized(**asked, ttft_limit="20 s").lowest_latency
+    assert free is not None
+    assert limited is not None
+    assert limited.ttft < free.ttft
+    assert limited.tpot > free.tpot
 
 
 def test_one_replica_less_does_not_carry_the_load_with_its_headroom() -> None:

@@ -59,6 +59,14 @@ def _content(request: Request, bound: form.BoundForm, answer: ServeSizeAnswer | 
     }
 
 
+LEAST_TIME = {
+    "tpot": "least time per token",
+    "ttft": "least time to the first token, which is limited",
+    "answer": "least time of a whole answer, as both its limits ask",
+}
+"""Of which time the quickest cluster has the least."""
+
+
 def _picks(answer: ServeSizeAnswer) -> Iterator[tuple[str, ServingCandidate | None, str]]:
     """What to choose among: a title, a cluster, and why it stands there."""
     if answer.cheapest and answer.cheapest == answer.fewest_gpus:
@@ -67,7 +75,7 @@ def _picks(answer: ServeSizeAnswer) -> Iterator[tuple[str, ServingCandidate | No
     else:
         yield "Cheapest", answer.cheapest, "least cost an hour, owned"
         yield "Fewest GPUs", answer.fewest_gpus, "whole nodes and racks, as they are bought"
-    yield "Quickest", answer.lowest_latency, "least time per token"
+    yield "Quickest", answer.lowest_latency, LEAST_TIME[answer.quickest_by]
 
 
 def _in_a_sentence(answer: ServeSizeAnswer, bound: form.BoundForm, catalog: Catalog) -> str:
