@@ -382,6 +382,21 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     return f"{first} ({between.join(ends).replace('-', MINUS)})"
 
 
+def show_people(low: float, typical: float, high: float) -> str:
+    """Write a band of people, of whom there are whole numbers.
+
+    >>> show_people(0.75, 1.0, 1.27), show_people(4.1, 5.2, 6.4), show_people(0.1, 0.3, 0.6), show_people(240, 300, 371)
+    ('1', '5 (4–6)', 'under 1', '300 (240–370)')
+    """
+    text = show_range(low, typical, high, "1")
+    if "." not in text or not (typical < 1e3 and math.isfinite(low) and math.isfinite(high)):
+        return text
+    first, *ends = (f"{round(value):,}" for value in (typical, low, high))
+    if first == "0":
+        return "under 1"
+    return first if ends == [first, first] else f"{first} ({'–'.join(ends)})"
+
+
 def _in_step(typical: float, low: float, high: float) -> tuple[str, ...]:
     """The numbers of a band, see `show_range`.
 

@@ -32,7 +32,7 @@ from app.report.labels import capitalize_first, cut, designs, in_words, lower_fi
 from app.studies.differences import is_unclear
 from app.studies.sizing import MOST_CANDIDATES
 from app.units import percent as show_percent
-from app.units import show, show_beside, show_difference, show_range, show_span
+from app.units import show, show_beside, show_difference, show_people, show_range, show_span
 from app.validation.citations import measured_by, serving_names
 from app.web import assets
 from app.web.form import Control
@@ -171,6 +171,15 @@ def spaced(text: str) -> str:
     return re.sub(r"(?<=\d)%", "\u202f%", text)
 
 
+def people_band(value: Band | None) -> str:
+    """A band of people.
+
+    >>> people_band(Band(0.75, 1.0, 1.27, "1")), people_band(None)
+    ('1', '–')
+    """
+    return "–" if value is None else show_people(value.low, value.typical, value.high)
+
+
 def rate_band(value: Band | None, of: str) -> str:
     """A band of so many a second, with their name.
 
@@ -271,6 +280,7 @@ def environment() -> Environment:
         "percent_band": percent_band,
         "plain_band": plain_band,
         "rate_band": rate_band,
+        "people_band": people_band,
         "with_ranges_apart": with_ranges_apart,
         "count": count,
         "plural": plural,

@@ -675,6 +675,16 @@ def test_a_table_on_paper_has_all_its_columns(page: Page, server: str, address: 
     expect(page.get_by_role("button", name="Dark")).to_be_hidden()
 
 
+@pytest.mark.parametrize("group", ["training", "fabric", "serving", "costs"])
+def test_a_formula_on_paper_is_no_wider_than_the_page(page: Page, server: str, group: str) -> None:
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 between its margins
+    page.emulate_media(media="print")
+    page.goto(f"{server}/method/{group}")
+    widths = page.evaluate("[...document.querySelectorAll('math')].map(math => math.getBoundingClientRect().width)")
+    assert len(widths) > 20
+    assert max(widths) <= 718
+
+
 def test_clusters_that_miss_a_limit_say_so_within_the_page(page: Page, server: str) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto(f"{server}/size?deadline=60+days&budget=$80M")

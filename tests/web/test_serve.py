@@ -312,3 +312,13 @@ def test_a_number_of_users_is_no_share(client: TestClient, field: str, text: str
     detail = client.get("/api/v1/serve", params={field: text}).json()["errors"][0]["detail"]
     assert "“300”" in detail
     assert "“90 %”" not in detail.removeprefix("“90 %”")
+
+
+@pytest.mark.parametrize(
+    ("query", "users", "said"),
+    [("gpus=64&concurrency=1", "1", "to 1 user at"), ("gpus=8&request_rate=0.02+/s", "under 1", "to under 1 user at")],
+)
+def test_users_are_whole_people(client: TestClient, query: str, users: str, said: str) -> None:
+    page = client.get(f"/serve?{query}").text
+    assert re.search(rf'popovertarget="term-serving-users".*?<dd><a [^>]*>{users}</a></dd>', page, re.S)
+    assert said in client.get(f"/api/v1/serve?{query}").json()["verdict"]

@@ -48,7 +48,7 @@ from app.plan.serving.two_pools import (
 )
 from app.plan.serving_result import Serving, ServingCosts, ServingPoint
 from app.plan.total_cost import Ownership
-from app.units import parse, show, show_range
+from app.units import parse, show, show_people, show_range
 
 MILLION = parse("1M", "1")
 READABLE = 0.05
@@ -548,11 +548,9 @@ def verdict(serving: Serving, findings: Iterable[Finding], plan: ServingPlan, ca
         f", {show(abs(saved.typical), 'USD')} {'less' if saved.typical > 0 else 'more'} than elsewhere" if saved else ""
     )
     price = f" A million output tokens cost {_alone(cost, 'USD')}{against}." if cost else ""
-    users = _alone(serving.users, "1")
-    if "." in users:
-        users = users.rstrip("0").rstrip(".")
+    users = show_people(serving.users.low, serving.users.typical, serving.users.high).partition(" (")[0]
     return (
-        f"{question.gpus:,} {gpu} serve {model} to {users} user{'' if users == '1' else 's'} at "
+        f"{question.gpus:,} {gpu} serve {model} to {users} user{'' if users in ('1', 'under 1') else 's'} at "
         f"{_alone(serving.interactivity, '1')} tokens a second each.{price}"
     )
 
