@@ -151,3 +151,11 @@ def test_sources_of_a_plan_are_listed_with_their_titles():
 def test_sources_are_found_wherever_a_band_stands():
     nested = {"a": [Band(1, 1, 1, "s", ("x",))], "b": (Band(1, 1, 1, "s", ("y", "x")),)}
     assert list(dict.fromkeys(tables.used_sources(nested))) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "tiers"), [(64, ["Leaf"]), (1024, ["Leaf", "Spine"]), (8192, ["Leaf", "Spine", "Core"])]
+)
+def test_a_tier_without_switches_is_no_row(gpus, tiers):
+    table = tables.fabric_tables(evaluate(Scenario(gpus=gpus), CATALOG).fabric)["switches"]
+    assert [row[0] for row in table.flat()] == tiers

@@ -112,6 +112,12 @@ def test_every_entry_has_a_page_that_shows_every_constant(client):
                 assert f"source-{constant.source}" in page.text
 
 
+def test_an_estimate_without_a_range_is_not_called_exact(client):
+    page = client.get("/catalog/gpus/h100-sxm").text
+    ranges = dict.fromkeys(re.findall(r'<td class="number">(exact|none given)</td><td>(\w+)</td>', page))
+    assert set(ranges) == {("exact", "shipping"), ("none given", "estimate")}
+
+
 def test_no_constant_of_the_catalogue_is_missing_from_the_listing():
     listed = {
         f"{kind}.{key}.{field}": value
