@@ -123,6 +123,19 @@ def with_ranges_apart(text: str) -> Markup:
     return Markup(_RANGE.sub(r'<span class="wide-only">\g<0></span>', str(Markup.escape(text))))  # noqa: S704
 
 
+_PAGE = re.compile(r"/(?:catalog|docs|fabric|method)(?![\w/])")
+
+
+def with_links(text: str, root: str) -> Markup:
+    """A sentence whose addresses of pages are links.
+
+    >>> with_links("No such entry. /catalog lists all <b>.", "/tools")
+    Markup('No such entry. <a href="/tools/catalog">/catalog</a> lists all &lt;b&gt;.')
+    """
+    made = _PAGE.sub(lambda found: f'<a href="{root}{found[0]}">{found[0]}</a>', str(Markup.escape(text)))
+    return Markup(made)  # noqa: S704
+
+
 def change(value: float | None) -> str:
     """A relative change, with its sign.
 
@@ -282,6 +295,7 @@ def environment() -> Environment:
         "rate_band": rate_band,
         "people_band": people_band,
         "with_ranges_apart": with_ranges_apart,
+        "with_links": with_links,
         "count": count,
         "plural": plural,
         "odds": odds,

@@ -695,6 +695,12 @@ def test_errors_are_pages_for_people_and_problems_for_programs(client: TestClien
     assert "/docs" not in page.text("main")  # that hint is for programs
     assert "/docs lists" in client.get("/nowhere").json()["detail"]
     assert client.get("/nowhere").headers["content-type"] == "application/problem+json"
+    page = get(client, "/catalog/gpus/h1000", 404)
+    assert "/catalog" in {element.get("href") for element in page.all("a")}
+    page = get(client, "/acceptance?gpus=x&scale_out=roce-400", 422)
+    assert "GPUs: Type a whole number" in page.text("main")
+    assert "/?gpus=x&scale_out=roce-400" in {element.get("href") for element in page.all("a")}
+    assert "Correct it" not in get(client, "/brief?budget=many", 422).text("main")
     api = client.get("/api/v1/nowhere", headers={"accept": "text/html"})
     assert api.headers["content-type"] == "application/problem+json"
 
@@ -713,7 +719,7 @@ def test_the_page_cache_forgets_the_oldest_page() -> None:
 
         if app.state.page_cache.known(request) is None:
             made.append(path)
-            templating.page(request, "error.html", {"problem": PROBLEM, "request_id": ""})
+            templating.page(request, "error.html", {"problem": PROBLEM, "fields": (), "request_id": "", "query": ""})
 
     for path in ("/a", "/a", "/b", "/a"):
         ask(path)

@@ -2,6 +2,8 @@
 
 from fastapi import Request, Response
 
+from app.plan.scenario import Scenario
+from app.web import form
 from app.web.problems import ProblemError
 from app.web.templating import page
 
@@ -15,7 +17,13 @@ def wants_page(request: Request) -> bool:
 def error_page(request: Request, error: ProblemError) -> Response:
     """An error as a page."""
     state = request.scope.get("state", {})
-    values = {"problem": error.problem, "request_id": state.get("request_id", "")}
+    names = [item.pointer.removeprefix("#").lstrip("/").partition("/")[0] for item in error.problem.errors]
+    values = {
+        "problem": error.problem,
+        "fields": [(form.title(name), item.detail) for name, item in zip(names, error.problem.errors, strict=True)],
+        "request_id": state.get("request_id", ""),
+        "query": request.url.query if set(names) <= Scenario.model_fields.keys() else "",
+    }
     answer = page(request, "error.html", values, status=error.problem.status)
     answer.headers.update(error.headers)
     return answer
