@@ -1,9 +1,11 @@
 """All-reduce of a plan: its time by algorithm and protocol, against message and cluster size, and what to say of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from math import isfinite
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -23,17 +25,26 @@ from app.formulas.collectives.ideal import (
     ideal_all_reduce_times,
     ideal_all_to_all_time,
 )
-from app.formulas.collectives.library import AlphaBeta, Calibration, Selection, compare, shortest, wire_time
+from app.formulas.collectives.library import (
+    ALGORITHMS_OF,
+    AlphaBeta,
+    Calibration,
+    Selection,
+    compare,
+    shortest,
+)
 from app.formulas.collectives.nccl_tuning import library_times
 from app.formulas.fabric.placement import network_share
 from app.formulas.records import but
 from app.plan.band import Draws
-from app.plan.communication import Communication, algorithms, wire_time_of_a_byte
-from app.plan.machine import of_gpu
+from app.plan.communication import Communication, algorithms, wire_time_of_a_byte, wire_times_of_a_byte
+from app.plan.machine import of_gpu, side_by_side
 from app.plan.result import AllReduce, Explanation, Finding, Term, Timing
 from app.units import percent, show
 
 _ALGORITHMS, _PROTOCOLS = np.array(ALGORITHMS), np.array(PROTOCOLS)
+_NONE = -1
+"""The index of no protocol."""
 _FIRST_KERNEL = ALGORITHMS.index("one-shot")
 """From here on algorithms are kernels that a graph records, which speak none of the protocols."""
 Floats = NDArray[np.float64]
@@ -45,7 +56,7 @@ class AlgorithmTime:
 
     Attributes:
         algorithm: its name; blank where it changes along the sweep.
-        protocol: its quickest; blank where it changes along the sweep, or where the profile knows none.
+        spoken: its quickest protocol at each place, as an index; none where it takes no time or speaks none of them.
         time: draws on the last axis [s].
         bandwidth_share: share of the typical time that moves bytes [1].
         residual: the model's own error [1].
@@ -53,11 +64,22 @@ class AlgorithmTime:
     """
 
     algorithm: str
-    protocol: str
+    spoken: NDArray[np.intp]
     time: Floats
     bandwidth_share: Floats
     residual: Floats
     least: Floats
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of all places that have one; blank where it changes along the sweep, or there is none."""
+        spoken = set(self.spoken.flat) - {_NONE}
+        return PROTOCOLS[spoken.pop()] if len(spoken) == 1 else ""
+
+    def at(self, place: int) -> "AlgorithmTime":
+        """The same at one place of a sweep along one axis."""
+        columns = self.spoken, self.time, self.bandwidth_share, self.residual, self.least
+        return AlgorithmTime(self.algorithm, *(np.asarray(column[place]) for column in columns))
 
     @property
     def share(self) -> float | None:
@@ -86,6 +108,20 @@ class AllReduceTimes:
     each: tuple[AlgorithmTime, ...]
     used: tuple[Estimate, ...]
 
+    def at(self, place: int, machine: Machine) -> "AllReduceTimes":
+        """The same at one place of a sweep along one axis, which stands for this machine: without the algorithms that
+        others of them have alone.
+        """
+        each = (timing.at(place) for timing in self.each)
+        return AllReduceTimes(
+            machine=machine,
+            best=self.best.at(place),
+            names=self.names[place],
+            protocols=self.protocols[place],
+            each=tuple(timing for timing in each if np.isfinite(timing.time).any()),
+            used=self.used,
+        )
+
 
 def all_reduce_times(
     fabric: Communication,
@@ -105,12 +141,31 @@ def all_reduce_times(
     machine = fabric.machine(sampling, None if gpus is None else np.asarray(gpus, float)[..., None])
     shape = np.broadcast(sizes, machine.ranks_per_domain).shape[:-1]
     ranks = float(fabric.gpus) if gpus is None else np.asarray(gpus, float)[..., None]
-    width = np.size(sampling(fabric.catalog.collectives["library"]["fill_exponent"]))
-    sweep = _Sweep(shape, width, fabric.waiting(ranks, sampling))
+    sweep = _Sweep(shape, _width(fabric, sampling), fabric.waiting(ranks, sampling))
     if fabric.ideal:
         return _ideal_times(fabric, sizes, machine, sweep)
-    lines = algorithms(fabric, "all-reduce", sampling) if gpus is None else None
-    return _calibrated_times(fabric, sizes, machine, sweep, sampling, lines)
+    known = _known(fabric, sampling) if gpus is None else _of_machine(fabric, machine, sampling)
+    return _calibrated_times(fabric, sizes, machine, sweep, sampling, known)
+
+
+Known = tuple[Mapping[str, AlphaBeta], Floats]
+"""Of an all-reduce by each algorithm what any message shares: latency, rate and fill, and least time of a byte."""
+
+
+def _known(fabric: Communication, sampling: Sampling) -> Known:
+    """Those of the cluster itself."""
+    return algorithms(fabric, "all-reduce", sampling), wire_time_of_a_byte(fabric, sampling)
+
+
+def _of_machine(fabric: Communication, machine: Machine, sampling: Sampling) -> Known:
+    """Those of a machine, or of each of those that it stands for."""
+    lines = ALGORITHMS_OF["all-reduce"](machine, fabric.calibration(sampling))
+    return lines, wire_times_of_a_byte(machine)
+
+
+def _width(fabric: Communication, sampling: Sampling) -> int:
+    """How many draws there are [1]."""
+    return np.size(sampling(fabric.catalog.collectives["library"]["fill_exponent"]))
 
 
 @dataclass(frozen=True)
@@ -141,28 +196,25 @@ def _calibrated_times(
     machine: Machine,
     sweep: _Sweep,
     sampling: Sampling,
-    lines: Mapping[str, AlphaBeta] | None,
+    known: Known,
 ) -> AllReduceTimes:
-    """What the library delivers, by these algorithms where they are known."""
-
+    """What the library delivers."""
+    lines, of_a_byte = known
     residual = fabric.residual(sizes[..., 0], sweep.typical(machine.domains))
     error = np.asarray(np.broadcast_to(residual, sweep.shape))
     of_kernels = fabric.kernel_residual(sizes[..., 0]) if fabric.system.recorded else error
-    if lines is None:
-        wires = np.stack([np.min(sweep.drawn(wire_time(name, sizes, machine)), axis=-1) for name in ALGORITHMS])
-    else:
-        wires = np.multiply.outer(wire_time_of_a_byte(fabric, sampling), np.broadcast_to(sizes[..., 0], sweep.shape))
+    wires = of_a_byte * sizes
 
     def timed(name: str, choice: Selection) -> AlgorithmTime:
         typical = Selection(*map(sweep.typical, vars(choice).values()))
         recorded = np.asarray(typical.algorithm) >= _FIRST_KERNEL
-        spoken = set(np.asarray(typical.protocol)[np.isfinite(typical.time) & ~recorded].tolist())
-        protocol = PROTOCOLS[int(spoken.pop())] if len(spoken) == 1 else ""
+        speaks = np.isfinite(typical.time) & ~recorded
+        protocols = np.where(speaks, np.asarray(typical.protocol, int), _NONE)
         shares = np.asarray(typical.bandwidth_share)
         which = np.asarray(sweep.typical(choice.algorithm)).astype(int)
-        least = np.take_along_axis(wires, which[None], axis=0)[0]
+        least = np.take_along_axis(wires, which[..., None], axis=-1)[..., 0]
         own_error = np.where(recorded, of_kernels, error)
-        return AlgorithmTime(name, protocol, sweep.drawn(choice.time), shares, own_error, least)
+        return AlgorithmTime(name, protocols, sweep.drawn(choice.time), shares, own_error, least)
 
     forced, protocol = fabric.request.algorithm or "", fabric.request.protocol or ""
     chosen, choices = compare("all-reduce", sizes, machine, fabric.calibration(sampling), forced, protocol, lines)
@@ -187,7 +239,7 @@ def _ideal_times(fabric: Communication, sizes: Floats, machine: Machine, sweep: 
     """What the textbook says, at line rates."""
     times = ideal_all_reduce_times(sizes, machine)
     without_latency = ideal_all_reduce_times(sizes, replace(machine, scale_up_hop=0.0, scale_out_hop=0.0, far_hop=0.0))
-    forced = fabric.request.algorithm
+    forced, none = fabric.request.algorithm, np.full(sweep.shape, _NONE)
     each = []
     for name in IDEAL_ALGORITHMS:
         time = sweep.drawn(times[name])
@@ -195,10 +247,10 @@ def _ideal_times(fabric: Communication, sizes: Floats, machine: Machine, sweep: 
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = sweep.typical(without_latency[name]) / time[..., 0]
             exact = np.zeros(time.shape[:-1])
-            each.append(AlgorithmTime(name, "", time * sweep.waiting, share, exact, exact))
+            each.append(AlgorithmTime(name, none, time * sweep.waiting, share, exact, exact))
     if not each:
         unknown, exact = sweep.drawn(np.nan), np.zeros(sweep.shape)
-        each.append(AlgorithmTime(forced or "", "", unknown, unknown[..., 0], exact, exact))
+        each.append(AlgorithmTime(forced or "", none, unknown, unknown[..., 0], exact, exact))
     table = np.stack([np.where(np.isfinite(timing.time[..., 0]), timing.time[..., 0], np.inf) for timing in each])
     winner = np.argmin(table, axis=0)
     names = np.array([timing.algorithm for timing in each])
@@ -222,7 +274,7 @@ def _along(each: Sequence[AlgorithmTime], winner: NDArray[np.intp]) -> Algorithm
     wide = np.broadcast_to(winner[..., None], each[0].time.shape)
     return AlgorithmTime(
         "",
-        "",
+        each[0].spoken,
         pick([timing.time for timing in each], wide),
         pick([timing.bandwidth_share for timing in each], winner),
         pick([timing.residual for timing in each], winner),
@@ -250,13 +302,82 @@ class Reduction:
     findings: tuple[Finding, ...]
 
 
-@lru_cache(maxsize=32)
-def time_all_reduce(fabric: Communication, message: float) -> Reduction:
-    """Time a message [B] by every algorithm and pick the quickest, or the forced one.
+Asked = tuple[Communication, float]
+"""What times the transfers of a cluster, and the message that its GPUs reduce [B]."""
 
-    Kept: it takes 1.4 ms of a plan, and every job that exchanges as many bytes on a cluster shares it.
+
+class _Kept(OrderedDict[Asked, Reduction]):
+    """The reductions made last: every job that exchanges as many bytes on a cluster shares one, 1 ms of a plan."""
+
+    def forget(self) -> None:
+        """Keep none."""
+        with _LOCK:
+            self.clear()
+
+    def add(self, asked: Asked, reduction: Reduction) -> None:
+        """Keep one more, and no more than so many."""
+        with _LOCK:
+            self[asked] = reduction
+            while len(self) > _MOST_KEPT:
+                self.popitem(last=False)
+
+
+_KEPT, _MOST_KEPT, _LOCK = _Kept(), 32, Lock()
+
+
+def time_all_reduce(fabric: Communication, message: float) -> Reduction:
+    """Time a message [B] by every algorithm and pick the quickest, or the forced one."""
+    return time_all_reduces([(fabric, message)])[0]
+
+
+def time_all_reduces(every: Sequence[Asked]) -> list[Reduction]:
+    """The same of several clusters, each of its message: those of one kind of hardware that the library reduces on are
+    worked out in one go.
     """
-    times = all_reduce_times(fabric, message)
+    reductions = {asked: kept for asked in every if (kept := _KEPT.get(asked))}
+    for group in _alike([asked for asked in dict.fromkeys(every) if asked not in reductions]):
+        for asked, reduction in zip(group, _reductions(group), strict=True):
+            reductions[asked] = reduction
+            _KEPT.add(asked, reduction)
+    return [reductions[asked] for asked in every]
+
+
+def _alike(every: Sequence[Asked]) -> Iterable[Sequence[Asked]]:
+    """What is asked by what clusters have in common whose other numbers can be columns; of a textbook, each alone."""
+    if len(every) < 2:
+        return [every] if every else []
+    groups: dict[Hashable, list[Asked]] = {}
+    for fabric, message in every:
+        kind = fabric.catalog, fabric.system, fabric.network, fabric.request, fabric.jitter, fabric.slow_node
+        groups.setdefault((fabric, message) if fabric.ideal else kind, []).append((fabric, message))
+    return groups.values()
+
+
+def _reductions(group: Sequence[Asked]) -> Iterable[Reduction]:
+    """Those of clusters that are alike: where they are several on a first axis, worked out in one go."""
+    first, shape = group[0][0], (len(group),) if len(group) > 1 else ()
+    sizes = np.array([message for _, message in group], float).reshape(*shape, 1)
+    machines = [fabric.machine(DRAWS) for fabric, _ in group]
+    one = all(fabric is first for fabric, _ in group)
+    machine = machines[0] if one else side_by_side(machines)
+    ranks = float(first.gpus) if one else np.array([[float(fabric.gpus)] for fabric, _ in group])
+    sweep = _Sweep(shape, _width(first, DRAWS), first.waiting(ranks, DRAWS))
+    calibration = first.calibration(DRAWS)
+    if first.ideal:
+        times = _ideal_times(first, sizes, machine, sweep)
+        exchanged = ideal_all_to_all_time(sizes, machine)
+    else:
+        known = _known(first, DRAWS) if one else _of_machine(first, machine, DRAWS)
+        times = _calibrated_times(first, sizes, machine, sweep, DRAWS, known)
+        lines = algorithms(first, "all-to-all", DRAWS) if one else ALGORITHMS_OF["all-to-all"](machine, calibration)
+        exchanged = shortest("all-to-all", sizes, machine, calibration, lines)
+    all_to_all = sweep.drawn(exchanged * sweep.waiting).reshape(len(group), -1)
+    each = map(times.at, range(len(group)), machines) if shape else [times]
+    return [_reduction(*asked, timed, time) for asked, timed, time in zip(group, each, all_to_all, strict=True)]
+
+
+def _reduction(fabric: Communication, message: float, times: AllReduceTimes, all_to_all: Floats) -> Reduction:
+    """The reduction of a cluster, and its all-to-all of as many bytes [s]."""
     algorithm, share = str(times.names.item()), times.best.share
     (best,) = _speeds([times.best], message, fabric.gpus, times.used)
     return Reduction(
@@ -270,7 +391,7 @@ def time_all_reduce(fabric: Communication, message: float) -> Reduction:
             time=best.time,
             algorithm_bandwidth=best.algorithm_bandwidth,
             bus_bandwidth=best.bus_bandwidth,
-            all_to_all_time=_all_to_all(fabric, message, times.used),
+            all_to_all_time=_all_to_all(fabric, message, all_to_all, times),
             latency_share=None if share is None else 1 - share,
             bandwidth_share=share,
             alternatives=(),
@@ -287,10 +408,13 @@ def with_alternatives(reduction: Reduction) -> AllReduce[Draws]:
 
     Kept: a plan asks twice, for its ranges and for its draws.
     """
-    fabric, times = reduction.fabric, reduction.times
+    fabric, times, reduced = reduction.fabric, reduction.times, reduction.all_reduce
     shown = times.each if fabric.gpus > 1 else ()
-    speeds = _speeds(shown, reduction.all_reduce.message, fabric.gpus, times.used) if shown else ()
-    return but(reduction.all_reduce, alternatives=tuple(map(_timing, shown, speeds)))
+    others = [timing for timing in shown if timing is not times.best]
+    speeds = _speeds(others, reduced.message, fabric.gpus, times.used) if others else iter(())
+    best = Speed(reduced.time, reduced.algorithm_bandwidth, reduced.bus_bandwidth)
+    alternatives = (_timing(timing, best if timing is times.best else next(speeds)) for timing in shown)
+    return but(reduced, alternatives=tuple(alternatives))
 
 
 def all_to_all_time(fabric: Communication, message: float, sampling: Sampling = DRAWS) -> Floats:
@@ -302,12 +426,11 @@ def all_to_all_time(fabric: Communication, message: float, sampling: Sampling = 
     return np.atleast_1d(shortest("all-to-all", message, machine, fabric.calibration(sampling), lines) * waiting)
 
 
-def _all_to_all(fabric: Communication, message: float, used: tuple[Estimate, ...]) -> Draws:
-    """The same with what it rests on and the model's own error."""
-    time = all_to_all_time(fabric, message)
+def _all_to_all(fabric: Communication, message: float, time: Floats, times: AllReduceTimes) -> Draws:
+    """Time of an all-to-all [s] with what it rests on, as the all-reduce does, and the model's own error."""
     if fabric.ideal:
-        return Draws(time, used)
-    return Draws(time, used, float(fabric.residual(message, _first(fabric.machine(DRAWS).domains), "all-to-all")))
+        return Draws(time, times.used)
+    return Draws(time, times.used, float(fabric.residual(message, _first(times.machine.domains), "all-to-all")))
 
 
 class Speed(NamedTuple):
@@ -332,17 +455,17 @@ def _timing(timed: AlgorithmTime, speed: Speed) -> Timing[Draws]:
 
 def _speeds(each: Sequence[AlgorithmTime], message: float, ranks: int, used: tuple[Estimate, ...]) -> Iterator[Speed]:
     """Time and bandwidths of each algorithm."""
-    times, least = np.array([timing.time for timing in each]), np.array([float(timing.least) for timing in each])
+    least = [float(timing.least) for timing in each]
+    times = np.array([timing.time for timing in each])
+    table = np.concatenate((times, np.array(least)[:, None]), axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rates, buses = (
-            np.where(np.isfinite(values), values, np.nan)
-            for values in (algorithm_bandwidth(message, times), bus_bandwidth(message, times, float(ranks)))
-        )
-        carried = np.stack((algorithm_bandwidth(message, least), bus_bandwidth(message, least, float(ranks))), axis=-1)
+        speeds = np.stack((algorithm_bandwidth(message, table), bus_bandwidth(message, table, float(ranks))))
+    carried = speeds[..., -1].T.tolist()
+    rates, buses = np.where(np.isfinite(speeds), speeds, np.nan)[..., :-1]
     for timing, time, rate, bus, soonest, most in zip(each, times, rates, buses, least, carried, strict=True):
         error = float(timing.residual) if isfinite(timing.residual) else 0.0
-        rate, bus = (Draws(values, used, error, float(wire)) for values, wire in zip((rate, bus), most, strict=True))
-        yield Speed(Draws(time, used, error, least=float(soonest)), rate, bus)
+        rate, bus = (Draws(values, used, error, wire) for values, wire in zip((rate, bus), most, strict=True))
+        yield Speed(Draws(time, used, error, least=soonest), rate, bus)
 
 
 ARCHITECTURES = {2: "volta", 3: "ampere", 4: "hopper"}

@@ -409,8 +409,13 @@ def wire_time_of_a_byte(fabric: Communication, sampling: Sampling = DRAWS) -> Fl
 
     Kept: it takes 0.1 ms, and every message on a cluster shares it.
     """
-    machine = fabric.machine(sampling)
-    return np.array([np.min(wire_time(name, 1.0, machine)) for name in ALGORITHMS])
+    return wire_times_of_a_byte(fabric.machine(sampling))
+
+
+def wire_times_of_a_byte(machine: Machine) -> Floats:
+    """The same of a machine, or of each of those that it stands for, algorithms on the last axis [s/B]."""
+    times = [np.min(np.atleast_1d(wire_time(name, 1.0, machine)), axis=-1) for name in ALGORITHMS]
+    return np.stack(np.broadcast_arrays(*times), axis=-1)
 
 
 def least_times(fabric: Communication, collective: str, messages: Floats, algorithms: NDArray[np.intp]) -> Floats:

@@ -1,6 +1,6 @@
 """The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan, or a part of one, out."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -11,7 +11,7 @@ from app import __version__
 from app.catalog.load import Catalog
 from app.formulas.records import but
 from app.plan import result, summary
-from app.plan.all_reduce import Reduction, time_all_reduce, with_alternatives
+from app.plan.all_reduce import Reduction, time_all_reduce, time_all_reduces, with_alternatives
 from app.plan.all_reduce import explanations as explain_reduction
 from app.plan.band import Draws, fold, nan_is_an_answer
 from app.plan.cluster import resolve
@@ -27,7 +27,7 @@ from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.older_generation import older_is_quicker
 from app.plan.prices import PriceList
-from app.plan.recommendation import recommend, with_rival
+from app.plan.recommendation import design_with_rivals, recommend, with_rival
 from app.plan.result import (
     AllReduce,
     AllReducePlan,
@@ -100,6 +100,15 @@ def evaluate_with_draws(
     scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS
 ) -> tuple[Plan, DrawnPlan]:
     """The same, with the draws that its ranges were folded from: for what is asked of two plans at once."""
+    network, fabric, message = _communicating(scenario, catalog)
+    reduction = time_all_reduce(fabric, message)
+    if scenario.workload == "serving":
+        return _serving(scenario, network, reduction, catalog, include)
+    return _training(scenario, network, fabric, reduction, catalog, include)
+
+
+def _communicating(scenario: Scenario, catalog: Catalog) -> tuple[Network, Communication, float]:
+    """The network of a scenario, what times transfers on it, and the message that is reduced [B]."""
     check_keys(scenario, catalog)
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
     cluster = resolve(scenario.part(ClusterRequest), scenario.part(NetworkRequest), catalog)
@@ -107,10 +116,16 @@ def evaluate_with_draws(
     network = design(cluster, scenario.part(NetworkRequest), prices)
     requests = scenario.part(NetworkRequest), scenario.part(CollectiveRequest)
     fabric = communication(cluster, network, *requests, catalog, scenario.recorded)
-    reduction = time_all_reduce(fabric, scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog))
-    if scenario.workload == "serving":
-        return _serving(scenario, network, reduction, catalog, include)
-    return _training(scenario, network, fabric, reduction, catalog, include)
+    return network, fabric, scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog)
+
+
+@nan_is_an_answer
+def prepare_together(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
+    """Work out at once what takes several plans little longer than one: the plan of each finds its fabrics designed and
+    its message timed.
+    """
+    design_with_rivals(scenarios, catalog)
+    time_all_reduces([_communicating(scenario, catalog)[1:] for scenario in scenarios])
 
 
 def _training(

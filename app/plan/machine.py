@@ -172,6 +172,18 @@ def stacked(machines: Sequence[Machine], places: Sequence[int], width: int) -> M
     return Machine(**{entry.name: column(entry.name) for entry in fields(Machine)})
 
 
+def side_by_side(machines: Sequence[Machine]) -> Machine:
+    """Several machines as one, on an axis before the draws; what all of them have stays as it is."""
+
+    def column(values: list[Array]) -> Array:
+        if all(value is values[0] for value in values):
+            return values[0]
+        rows = [np.reshape(value, -1) for value in values]
+        return np.stack(np.broadcast_arrays(*rows))
+
+    return Machine(**{entry.name: column([getattr(m, entry.name) for m in machines]) for entry in fields(Machine)})
+
+
 class Hop(NamedTuple):
     """What a link gives one GPU: its rate [B/s] and the time of a hop [s]."""
 

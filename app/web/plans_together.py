@@ -1,4 +1,4 @@
-"""Plans that are asked for at the same time: their fabrics, a third of a new plan, are designed in one go."""
+"""Plans that are asked for at the same time: their fabrics are designed, and their messages timed, in one go."""
 
 import asyncio
 from collections import deque
@@ -6,11 +6,11 @@ from functools import partial
 from itertools import islice
 
 from app.catalog.load import Catalog
-from app.plan.recommendation import design_with_rivals
+from app.plan.evaluate import prepare_together
 from app.plan.scenario import Scenario
 
 MOST = 8
-"""Plans whose fabrics are designed together: as long as that takes nobody else is answered, and more gain no time."""
+"""Plans that are prepared together: as long as that takes nobody else is answered, and more gain no time."""
 
 BETWEEN = 2
 """Rounds of the event loop between two plans: what came meanwhile is read in one, and answered in the other."""
@@ -21,11 +21,11 @@ class PlansTogether:
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[Scenario, asyncio.Future[None]]] = deque()
-        self.designed = 0
-        """How many of them, the first ones, have their fabrics."""
+        self.prepared = 0
+        """How many of them, the first ones, are."""
 
     async def turn(self, scenario: Scenario, catalog: Catalog) -> None:
-        """Wait until the plans before it are made, and its fabric is designed with those of others that wait too."""
+        """Wait until the plans before it are made, and it is prepared with others that wait too."""
         loop = asyncio.get_running_loop()
         if not self.waiting:
             loop.call_soon(self._next, catalog)
@@ -35,12 +35,12 @@ class PlansTogether:
 
     def _next(self, catalog: Catalog) -> None:
         try:
-            if not self.designed:
-                self.designed = min(len(self.waiting), MOST)
-                if self.designed > 1:
-                    design_with_rivals([scenario for scenario, _ in islice(self.waiting, self.designed)], catalog)
+            if not self.prepared:
+                self.prepared = min(len(self.waiting), MOST)
+                if self.prepared > 1:
+                    prepare_together([scenario for scenario, _ in islice(self.waiting, self.prepared)], catalog)
         finally:
-            self.designed -= 1
+            self.prepared -= 1
             _, turn = self.waiting.popleft()
             if not turn.done():  # its client has left
                 turn.set_result(None)

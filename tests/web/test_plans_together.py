@@ -1,4 +1,4 @@
-"""Plans that are asked for at the same time: designed in one go, answered each by itself."""
+"""Plans that are asked for at the same time: prepared in one go, answered each by itself."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ GIVEN = "tensor_parallel=8&pipeline_parallel=1&micro_batch=1"
 
 
 @pytest.fixture
-def designed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The GPUs of the scenarios whose fabrics are designed in one go, each time."""
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The GPUs of the scenarios that are prepared in one go, each time."""
     batches: list[list[int]] = []
 
-    def design(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
+    def prepare(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
         batches.append([scenario.gpus for scenario in scenarios])
 
-    monkeypatch.setattr(plans_together, "design_with_rivals", design)
+    monkeypatch.setattr(plans_together, "prepare_together", prepare)
     return batches
 
 
-def test_plans_that_wait_are_designed_in_one_go_some_at_a_time(designed: list[list[int]]) -> None:
+def test_plans_that_wait_are_prepared_in_one_go_some_at_a_time(prepared: list[list[int]]) -> None:
     async def ask() -> None:
         together = PlansTogether()
         several = (together.turn(Scenario(gpus=gpus), CATALOG) for gpus in range(1, plans_together.MOST + 3))
@@ -38,10 +38,10 @@ def test_plans_that_wait_are_designed_in_one_go_some_at_a_time(designed: list[li
 
     run_apart(ask())
     most = plans_together.MOST
-    assert designed == [[*range(1, most + 1)], [most + 1, most + 2]]  # and one alone by its plan
+    assert prepared == [[*range(1, most + 1)], [most + 1, most + 2]]  # and one alone by its plan
 
 
-def test_what_comes_meanwhile_is_answered_before_the_next_plan(designed: list[list[int]]) -> None:
+def test_what_comes_meanwhile_is_answered_before_the_next_plan(prepared: list[list[int]]) -> None:
     order: list[object] = []
 
     async def quick() -> None:
@@ -60,23 +60,23 @@ def test_what_comes_meanwhile_is_answered_before_the_next_plan(designed: list[li
     assert order[:5] == [8, "quick", 16, "quick", 24]
 
 
-def test_a_client_that_leaves_keeps_no_other_waiting(designed: list[list[int]]) -> None:
+def test_a_client_that_leaves_keeps_no_other_waiting(prepared: list[list[int]]) -> None:
     async def ask() -> None:
         together = PlansTogether()
         leaving, staying = (asyncio.ensure_future(together.turn(Scenario(gpus=gpus), CATALOG)) for gpus in (8, 16))
-        await asyncio.sleep(0)  # both wait now, and the fabrics are designed next
+        await asyncio.sleep(0)  # both wait now, and are prepared next
         leaving.cancel()
         await asyncio.wait_for(staying, 5)
 
     run_apart(ask())
-    assert designed == [[8, 16]]
+    assert prepared == [[8, 16]]
 
 
-def test_a_design_that_fails_leaves_each_plan_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preparation_that_fails_leaves_each_plan_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
         raise ArithmeticError
 
-    monkeypatch.setattr(plans_together, "design_with_rivals", fail)
+    monkeypatch.setattr(plans_together, "prepare_together", fail)
     errors: list[object] = []
 
     async def ask() -> None:
@@ -88,7 +88,7 @@ def test_a_design_that_fails_leaves_each_plan_to_itself(monkeypatch: pytest.Monk
     assert [type(error) for error in errors] == [ArithmeticError]  # which is logged, and nobody waits for ever
 
 
-def test_the_interface_designs_plans_that_come_at_once_together(designed: list[list[int]]) -> None:
+def test_the_interface_prepares_plans_that_come_at_once_together(prepared: list[list[int]]) -> None:
     sizes = [64, 128, 256]
 
     async def ask() -> list[httpx.Response]:
@@ -98,4 +98,4 @@ def test_the_interface_designs_plans_that_come_at_once_together(designed: list[l
 
     answers = run_apart(ask())
     assert [answer.json()["cluster"]["gpus"] for answer in answers] == sizes
-    assert designed == [sizes]
+    assert prepared == [sizes]
