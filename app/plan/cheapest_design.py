@@ -254,7 +254,7 @@ class _Search:
             asked.choices,
             asked.prices,
             cluster.platform.key,
-            request.scale_out,
+            cluster.scale_out.key,
             request.planes,
             request.media or "",
         )

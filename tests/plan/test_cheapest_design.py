@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.fabric import layouts
-from app.plan import cheapest_design, offers
+from app.plan import auxiliary_networks, cheapest_design, offers
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
 from app.plan.leaves import sizes_tried
@@ -274,6 +274,19 @@ def test_no_other_switches_and_no_other_leaves_cost_less(**wish: Any) -> None:
     chosen = cheapest_design.choose(choices, hardware, request, prices)
     if np.isfinite(best):
         assert cheapest_design.in_full(chosen, hardware, request, prices).cost <= best * 1.002
+
+
+def test_a_network_beside_another_is_priced_with_the_links_that_it_is_built_of() -> None:
+    """What is asked of the storage network of an XDR cluster names no generation of its own."""
+    scenario = Scenario(gpu="gb300", gpus=1152, scale_out="infiniband-xdr", storage_network=True)
+    storage = network_of(scenario, TYPICAL).auxiliary[0]
+    hosts = auxiliary_networks._storage(look_up(scenario, TYPICAL), TYPICAL)
+    prices = PriceList.of(PriceRequest(), TYPICAL)
+    costs = {
+        choice.leaf.key: cheapest_design.in_full(cheapest_design.choose((choice,), *hosts, prices), *hosts, prices).cost
+        for choice in candidates(*hosts, TYPICAL)
+    }
+    assert storage.switch == min(costs, key=costs.__getitem__)
 
 
 def test_of_equal_prices_the_fewest_switches_are_built() -> None:
