@@ -365,7 +365,7 @@ class _Fabrics:
     Attributes:
         leaves: the leaves that are tried, in lists.
         designs, switches, kind: the fabrics; the switches of each, and the number of its kind [1].
-        first, which, each: of each list the first of its leaves; the design of all leaves; and the leaves.
+        each, list, which, first: all leaves, the list of each and its design; of each list the first of its leaves.
         row_list, place, design: where the fabrics of a list that can be built are, of several alike the first, those of
             equal leaves side by side, fewest switches first: the list, how many were tried before, and the design.
         ends: of each list the row of its first fabric, and the end of all.
@@ -419,7 +419,8 @@ class _Fabrics:
     def _measure(self) -> None:
         """Find how long the longest links by rail are: of all fabrics on a floor at once, which takes little longer."""
         firsts = self.design[self.begins]
-        heights = {choice.height for search in self.searches for choice in search.asked.choices}
+        offered = {id(search.offered): search.offered for search in self.searches}
+        heights = {choice.height for its in offered.values() for choice, _ in its.ends}
         self.heights = {height: place for place, height in enumerate(sorted(heights))}
         levels = [level for level in LEVELS if (getattr(self.designs, level)[firsts] > 0).any()]
         self.lengths = {level: np.zeros((len(heights), len(firsts))) for level in levels}

@@ -322,6 +322,11 @@ class PlanColumns:
     def _key(self, rows: _Rows, row: int, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(int(rows.places[name][row]) for name in names)
 
+    def _keys(self, rows: _Rows, some: Any, names: Sequence[str]) -> list[tuple[int, ...]]:
+        """The same of some points."""
+        columns = [rows.places[name][some].tolist() for name in names]
+        return [*zip(*columns, strict=True)] if columns else [()] * len(some)
+
     def _alike(self, of: Callable[[str], bool]) -> list[str]:
         """Fields of the grid that decide something."""
         return [name for name in self.grid if name in self.together or of(name)]
@@ -400,7 +405,7 @@ class PlanColumns:
         if len(self.sites) + len(first) > MOST_KEPT:
             self.sites.clear()
             self.jobs.clear()
-        keys = [self._key(rows, row, names) for row in first]
+        keys = self._keys(rows, first, names)
         missing = {key: row for key, row in zip(keys, first, strict=True) if key not in self.sites}
         if missing:
             self.sites |= zip(missing, self._new_sites(rows, np.array([*missing.values()])), strict=True)
@@ -437,11 +442,9 @@ class PlanColumns:
     def _networks(self, rows: _Rows, some: Whole) -> list[Network]:
         """The networks of some points, those that are bought alike designed once."""
         names = self._alike(lambda name: name in OF_NETWORK)
-        keys = [self._key(rows, row, names) for row in some]
-        different = dict(zip(keys, some, strict=True))
-        designed = networks_from(self._inputs(rows, np.array([*different.values()])))
-        networks = dict(zip(different, designed, strict=True))
-        return [networks[key] for key in keys]
+        first, which = distinct([rows.places[name][some] for name in names], len(some))
+        designed = networks_from(self._inputs(rows, some[first]))
+        return [designed[place] for place in which.tolist()]
 
     def _inputs(self, rows: _Rows, some: Whole) -> list[Inputs]:
         """What the networks of some points are designed from, none like another."""
@@ -553,7 +556,7 @@ class PlanColumns:
         for each in asked:
             if len(each.found) > MOST_KEPT:
                 each.found.clear()
-        keys = [self._key(rows, row, varied) for row in first]
+        keys = self._keys(rows, first, varied)
         missing = [place for place, (each, key) in enumerate(zip(asked, keys, strict=True)) if key not in each.found]
         if missing:
             setups = [
