@@ -405,9 +405,10 @@ def choose_together(clusters: Iterable[tuple[Cluster, NetworkRequest]], prices: 
     choose_all([fabric for fabric in fabrics if fabric[0]], prices)
 
 
-def choose_advised(every: Iterable[Inputs]) -> None:
+def choose_advised(every: Sequence[Inputs]) -> None:
     """Choose, at once, the fabrics that may be advised in place of those that are chosen for some clusters."""
-    for prices, clusters in _by_prices(every).items():
+    for prices, places in _by_prices(every).items():
+        clusters = [every[place][:2] for place in places]
         choices = [candidates(*asked, prices.catalog) for asked in clusters]
         chosen = [(each, *asked) for each, asked in zip(choices, clusters, strict=True) if each and _needed(asked[0])]
         wanted = zip(chosen, choose_all(chosen, prices), strict=True)
