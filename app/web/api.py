@@ -177,8 +177,8 @@ def _pairs(fields: dict[str, Any]) -> list[dict[str, Any]]:
         raise problems.invalid([FieldProblem(pointer=f"#/{next(iter(axes))}", detail=detail)])
     blank = [(name, number) for name, values in axes.items() for number, value in enumerate(values) if value is None]
     if blank:
-        detail = "Give a value; leave the field out for its default."
-        raise problems.invalid([FieldProblem(pointer=problems.pointer(place), detail=detail) for place in blank[:100]])
+        places = [problems.pointer(place) for place in blank[:100]]
+        raise problems.invalid([FieldProblem(pointer=place, detail=problems.NO_VALUE) for place in places])
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 

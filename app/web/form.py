@@ -15,6 +15,7 @@ from app.plan.job.shape import model_name
 from app.plan.scenario import PLAIN, Key, ModelRequest, Scenario, group_of
 from app.web import problems
 from app.web.field_marks import marks, quantity
+from app.web.requests import values_of
 
 GROUPS = {
     "cluster": "Cluster",
@@ -225,7 +226,7 @@ def bind(
         if field not in repeatable:
             typed[field] = value
         elif value.strip():
-            typed[field] = (*typed.get(field, ()), value)
+            typed[field] = (*typed.get(field, ()), *values_of(field, value))
     try:
         scenario = kind.model_validate(typed, context={"catalog": catalog})
     except ValidationError as error:

@@ -65,6 +65,9 @@ class ProblemError(Exception):
         self.headers = dict(headers or {})
 
 
+NO_VALUE = "Give a value; leave the field out for its default."
+
+
 def invalid(errors: Sequence[FieldProblem]) -> ProblemError:
     """The 422 for input that cannot be understood."""
     first = errors[0]
@@ -93,6 +96,8 @@ def advice(error: ErrorDetails, fields: Mapping[str, FieldInfo] = NO_FIELDS) -> 
     """
     kind = error["type"]
     limits = error.get("ctx") or {}
+    if error["input"] is None and kind != "extra_forbidden":
+        return NO_VALUE
     bounds = {
         "greater_than": "more than {gt}",
         "greater_than_equal": "at least {ge}",

@@ -19,6 +19,9 @@ DEEPEST, LONGEST = 16, 1_000
 Model = TypeVar("Model", bound=BaseModel)
 Fields = dict[str, Any]
 
+KEYS = frozenset({"gpu", "scale_out", "vendor", "family", "status"})
+"""Fields of which several values may stand between commas too: keys and names, which have none but before a space."""
+_COMMA = re.compile(r",(?! )")
 _ONCE = "Give this field once."
 _BLANK = "Type a value, or leave the field out for its default."
 
@@ -30,6 +33,8 @@ def query(text: str, repeatable: frozenset[str] = frozenset()) -> Fields:
     {'gpus': '64'}
     >>> query("message=1MiB&message=1GiB", frozenset({"message"}))
     {'message': ('1MiB', '1GiB')}
+    >>> query("gpu=h100-sxm,gb200&gpu=b200-sxm", frozenset({"gpu"}))
+    {'gpu': ('h100-sxm', 'gb200', 'b200-sxm')}
     """
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
@@ -43,7 +48,7 @@ def query(text: str, repeatable: frozenset[str] = frozenset()) -> Fields:
         if not value.strip():
             wrong.append(FieldProblem(pointer=problems.pointer([name]), detail=_BLANK))
         elif name in repeatable:
-            fields[name] = (*fields.get(name, ()), value)
+            fields[name] = (*fields.get(name, ()), *values_of(name, value))
         elif name in fields:
             wrong.append(FieldProblem(pointer=problems.pointer([name]), detail=_ONCE))
         else:
@@ -51,6 +56,15 @@ def query(text: str, repeatable: frozenset[str] = frozenset()) -> Fields:
     if wrong:
         raise problems.invalid(wrong[:100])
     return fields
+
+
+def values_of(name: str, text: str) -> tuple[str, ...]:
+    """The values that a field which may repeat has in one text.
+
+    >>> values_of("gpu", "h100-sxm,gb200"), values_of("gpus", "1,024")
+    (('h100-sxm', 'gb200'), ('1,024',))
+    """
+    return tuple(filter(None, _COMMA.split(text))) if name in KEYS else (text,)
 
 
 def posted(body: bytes, kind: str) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import jsonschema
@@ -338,6 +339,39 @@ def test_pages_of_a_list_are_the_list(client: TestClient, path: str) -> None:
         assert (answer["cursor"] is None) == (address == "")
     kinds = whole.get("kinds") or {"": whole["entries"]}
     assert entries == [(kind, key, entry) for kind, found in kinds.items() for key, entry in found.items()]
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "values"),
+    [
+        ("/catalog/gpus", "vendor", ["NVIDIA", "AMD"]),
+        ("/catalog/scale_out", "family", ["roce", "infiniband"]),
+        ("/size?gpus=64&model=llama-3-8b&training_tokens=1B&scale_out=roce-400", "gpu", ["h100-sxm", "l40s"]),
+        ("/serve/size?gpus=64&model=llama-3-8b&gpu=h100-sxm", "scale_out", ["roce-400", "infiniband-ndr"]),
+    ],
+)
+def test_keys_may_stand_between_commas(client: TestClient, path: str, name: str, values: list[str]) -> None:
+    address = API + path + ("&" if "?" in path else "?")
+    listed, repeated = (
+        client.get(address + query).json() for query in (f"{name}={','.join(values)}", urlencode({name: values}, True))
+    )
+    assert listed.get("count") != 0
+    assert {k: v for k, v in listed.items() if k != "permalink"} == {
+        k: v for k, v in repeated.items() if k != "permalink"
+    }
+
+
+def test_a_name_with_a_comma_is_one(client: TestClient) -> None:
+    name = CATALOG.scale_out["efa-400"].name
+    assert ", " in name
+    answer = get(client, "/size", gpus=64, model="llama-3-8b", gpu="h100-sxm", scale_out=name, training_tokens="1B")
+    assert answer["scenario"]["scale_out"] == ["efa-400"]
+
+
+def test_a_null_where_a_value_is_needed_is_told_to_be_left_out(client: TestClient) -> None:
+    for path, body in (("/plan", {"gpus": None}), ("/serve", {"model": None}), ("/all-reduce", {"gpus": [64, None]})):
+        (wrong,) = client.post(API + path, json=body).json()["errors"]
+        assert wrong["detail"] == "Give a value; leave the field out for its default."
 
 
 def test_a_cursor_is_of_one_list(client: TestClient) -> None:

@@ -547,6 +547,12 @@ def test_a_deadline_leads_to_clusters_that_meet_it(client: TestClient) -> None:
     assert f"/?{cheapest['query']}" in {element.get("href") for element in page.all("a")}
 
 
+def test_candidates_between_commas_are_the_same_question(client: TestClient) -> None:
+    asked = "gpus=64&model=llama-3-8b&training_tokens=1B&scale_out=roce-400"
+    several, listed = (get(client, f"/size?{asked}&{gpu}") for gpu in ("gpu=h100-sxm&gpu=l40s", "gpu=h100-sxm,l40s"))
+    assert listed.text("verdict") == several.text("verdict")
+
+
 def test_where_infiniband_pays_says_of_how_many_gpus_it_judges(client: TestClient) -> None:
     query = "gpu=h100-sxm&gpus=256&model=llama-3-8b&deadline=90+days"
     (even,) = client.get(f"/api/v1/size?{query}").json()["break_even"]
