@@ -44,7 +44,8 @@ Sizing calculator for GPU clusters. Ask with a query string or with a JSON body:
 Every field has a default, so a bare `GET /api/v1/plan` is answered. Quantities are numbers in base units (s, B, B/s, W,
 USD, FLOP/s) or text with a unit: `400 Gb/s`, `256 MiB`, `60 days`, `15 trillion`, `$20 million`. A query string, which
 is text, also takes whole numbers as people write them (`1,024`, `16k`, `8Ki`), ratios (`2:1`), and yes and no; in a
-body these are JSON's numbers, true and false. Keys of the catalogue are open text: it grows, and an operator may add to
+body these are JSON's numbers, true and false. Fields that may repeat take keys between commas too
+(`gpu=h100-sxm,gb200`). Keys of the catalogue are open text: it grows, and an operator may add to
 it. `/api/v1/catalog/gpus` lists those of `gpu`, and so on; the names of entries are read too (`H100`, `Llama 3 70B`),
 and what it lacks is refused with all there are. Results are bands, `{"low", "typical", "high", "unit", "sources"}`, in
 base units, and rates of money as their unit says (USD/h, USD/year); what cannot be computed is `null`, and a finding
