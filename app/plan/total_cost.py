@@ -537,17 +537,17 @@ def _racks(owned: Ownership) -> Racks:
 
 
 WIDE = 2.0
-"""Times its typical price up to which a node may cost, from which on a planner is told to ask."""
+"""Times its typical price, or its share, that a node may cost, from which on a planner is told to ask."""
 
 
 def price_in_doubt(platform: Platform, price: Estimate | None) -> Iterator[Finding]:
-    """That a node may cost a multiple of what is taken for it [USD], and what that rests on."""
-    if price and price.high and price.high >= WIDE * price.typical:
+    """That a node may cost a multiple or a fraction of what is taken for it [USD], and what that rests on."""
+    if price and price.low and price.high and max(price.high / price.typical, price.typical / price.low) >= WIDE:
         yield Finding(
             "warning",
             "price-in-doubt",
             f"A node of {platform.short_name} is taken to cost {units.show(price.typical, 'USD')}, and may "
-            f"cost up to {units.show(price.high, 'USD')}. {price.note}".strip(),
+            f"cost {units.show_span(price.low, price.high, 'USD')}. {price.note}".strip(),
             ("price_node",),
             "Type the price you were quoted for a node.",
         )
