@@ -171,7 +171,7 @@ def _cheapest(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tupl
     """
     options = [search.options for search in searches]
     leaves = TriedLeaves.of(options)
-    work = leaves.many(len(searches)) + [search.work_apart for search in searches]
+    work = leaves.many + [search.work_apart for search in searches]
     is_large = (work > MUCH) & [search.many_sizes > 0 for search in searches]
     if work[is_large].sum() <= MUCH_TOGETHER:
         yield from _tried(searches, leaves, prices)
@@ -188,10 +188,9 @@ def _narrowed(
     """The same of searches of many fabrics each."""
     least = LeastCosts([search.options for search in searches], leaves, floor_of(prices.catalog, 1), prices)
     waiting = [*range(len(searches))]
-    many = leaves.many(len(searches))
     for margin, narrower in MARGINS:
         narrowed, sizes = least.narrowed(waiting, margin, narrower)
-        whole = leaves.many(len(searches), sizes) == many
+        whole = leaves.many_of(sizes) == leaves.many
         for place in waiting:
             searches[place].narrow(None if whole[place] else narrowed[place])
         some = [searches[place] for place in waiting]
@@ -208,7 +207,7 @@ def _narrowed(
 
 def _tried(searches: Sequence["_Search"], leaves: TriedLeaves, prices: PriceList) -> Iterator[tuple["_Search", Chosen]]:
     """The cheapest of the fabrics that are tried for each of some searches, unless one that is left out may be."""
-    many = leaves.many(len(searches)).tolist()
+    many = leaves.many.tolist()
     for portion in _portions(range(len(searches)), many.__getitem__):
         some = [searches[place] for place in portion]
         its = leaves if len(some) == len(searches) else leaves.at(portion)
@@ -533,7 +532,8 @@ class _Fabrics:
         that they can cost, until that is more than the cheapest so far.
         """
         tried = self._switches(searches)
-        tried = tried.at(np.lexsort((tried.place, tried.least, tried.search)))
+        if len(tried.search) > len(searches):
+            tried = tried.at(np.lexsort((tried.place, tried.least, tried.search)))
         turn = np.searchsorted(tried.search, searches)
         ends = np.append(turn[1:], len(tried.search))
         best = np.full(len(self.searches), np.inf)
@@ -736,12 +736,11 @@ class _Fabrics:
 
     def _with_own_taper(self, rows: Sequence[int]) -> list[layouts.Design]:
         """Fabrics as they are with the taper that they were tried for, where they were designed with another."""
-        designs = self.design[rows]
-        tried = self.first[self.row_list[rows]] + self.place[rows]
-        leaves = self.each.at(tried)
-        if (leaves.taper == self.taper[designs]).all():
+        some = np.array(rows, np.int64)
+        designs, tried = self.design[some], self.first[self.row_list[some]] + self.place[some]
+        if (self.each.taper[tried] == self.taper[designs]).all():
             return self.designs.at(designs).each()
-        return designed_together(self.leaves.fabrics(self.leaves.kind[self.list[tried]], leaves)).each()
+        return designed_together(self.leaves.fabrics(self.leaves.kind[self.list[tried]], self.each.at(tried))).each()
 
 
 def _longest_of(columns: Mapping[str, Floats], row: int) -> dict[str, float]:

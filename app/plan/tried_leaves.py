@@ -43,8 +43,8 @@ class TriedLeaves:
 
     Attributes:
         kinds: what is asked of fabrics but for their leaves and taper.
-        cluster, ports, kind, fits: of each list the number of its cluster, the ports of its switches, the number of
-            its kind, and whether the taper leaves a port for an uplink.
+        cluster, ports, kind: of each list the number of its cluster, the ports of its switches, and the number of its
+            kind.
         place: of each size the place of its list.
         hosts, fewest, step, ways, taper: of each size the hosts, 0 for the taper's own leaves; the fewest links up that
             are tried, 0 for as few as the taper has, the step from one to the next, and how many are; and the taper.
@@ -54,7 +54,6 @@ class TriedLeaves:
     cluster: Integers
     ports: Sequence[Ports]
     kind: Integers
-    fits: Booleans
     place: Integers
     hosts: Integers
     fewest: Integers
@@ -82,10 +81,9 @@ class TriedLeaves:
         taper, blank = tapers[place], hosts == 0
         taper[blank] = [*chain(*(its.tapers for its in lists))]
         up = links_up(hosts, taper, radix[place])
-        fits = np.asarray((tapers >= 1) & tree.taper_fits(radix, tapers))
         fewest, ways = np.where(blank, 0, up.fewest), np.where(blank, 1, up.many)
         numbered = np.array(cluster), ports, np.array(kind)
-        return TriedLeaves(kinds, *numbered, fits, place, hosts, fewest, up.step, ways, taper)
+        return TriedLeaves(kinds, *numbered, place, hosts, fewest, up.step, ways, taper)
 
     def at(self, clusters: Sequence[int], kept: Booleans | None = None) -> "TriedLeaves":
         """Those of some clusters, numbered anew; of these the sizes of a mask, if not all."""
@@ -103,15 +101,24 @@ class TriedLeaves:
             cluster=number[self.cluster[lists]],
             ports=[self.ports[place] for place in lists.tolist()],
             kind=self.kind[lists],
-            fits=self.fits[lists],
             place=(np.cumsum(mine) - 1)[self.place[some]],
             **sizes,
         )
 
-    def many(self, clusters: int, kept: Booleans | None = None) -> Integers:
-        """Leaves that are tried for each of so many clusters, all or those of sizes of a mask [1]."""
-        ways = self.ways if kept is None else self.ways * kept
-        return np.bincount(self.cluster[self.place], ways, clusters).astype(np.int64)
+    @cached_property
+    def many(self) -> Integers:
+        """Leaves that are tried for each cluster [1]."""
+        return self.many_of(np.ones(len(self.place), np.bool_))
+
+    def many_of(self, kept: Booleans) -> Integers:
+        """Those of sizes of a mask [1]."""
+        return np.bincount(self.cluster[self.place], self.ways * kept, int(self.cluster[-1]) + 1).astype(np.int64)
+
+    @cached_property
+    def _fits(self) -> Booleans:
+        """Whether the taper of each list leaves a port for an uplink."""
+        tapers = self.taper[self.begins]
+        return np.asarray((tapers >= 1) & tree.taper_fits(np.array([radix for radix, _ in self.ports]), tapers))
 
     @cached_property
     def begins(self) -> Integers:
@@ -143,6 +150,8 @@ class TriedLeaves:
 
     def each(self) -> tuple[Integers, Leaves]:
         """All leaves, one after another, and the place of the list of each."""
+        if self.ways.max() == 1:
+            return self.place, Leaves(self.hosts, self.fewest, self.taper)
         columns: tuple[NDArray[Any], ...] = self.place, self.hosts, self.taper, self.fewest, self.step
         place, hosts, taper, fewest, step = (np.repeat(column, self.ways) for column in columns)
         return place, Leaves(hosts, fewest + counted_off(self.ways) * step, taper)
@@ -166,7 +175,7 @@ class TriedLeaves:
         """
         if len({*self.kind.tolist()}) == len(self.kind):
             return np.arange(len(place)), np.arange(len(place))
-        bound = (leaves.hosts == 0) | ~self.fits[place]
+        bound = (leaves.hosts == 0) | ~self._fits[place]
         own = np.zeros(len(bound), np.int64)
         own[bound] = 1 + np.unique(leaves.taper[bound], return_inverse=True)[1]
         return distinct((kind, leaves.hosts, leaves.up, own), len(own))
