@@ -11,7 +11,7 @@ import app.formulas
 
 FORMULAS = Path(app.formulas.__file__).parent
 STEP = [*sorted(FORMULAS.glob("[st]*ing/*.py")), FORMULAS / "transformer.py", FORMULAS / "costs.py"]
-SEARCH = {"parallelism_search", "search_choice", "search_families"}
+SEARCH = {"parallelism_search", "search_choice", "search_shortlist"}
 """Modules that choose between what formulas give."""
 UNIT = re.compile(r"\[[^\]]+\]")
 

@@ -15,8 +15,8 @@ from app.formulas.training import (
     memory,
     parallelism_search,
     search_choice,
-    search_families,
     search_groups,
+    search_shortlist,
     step,
 )
 from app.formulas.training.arguments import ALL_TO_ALL, GpuRates, Job, Parallelism
@@ -162,7 +162,7 @@ def test_searches_together_find_what_each_finds_alone(model, quickest: int | Non
 
 @pytest.mark.parametrize(("gpus", "capacity"), [(256, 85e9), (96, 30e9), (8, 20e9), (7, 85e9)])
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
-def test_how_many_splits_are_looked_at_first_changes_no_answer_to_many_batches(
+def test_how_many_are_looked_at_first_changes_no_answer_to_many_searches(
     model, gpus: int, capacity: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 1 and 35 divide badly or not at all; of little memory most or all do not fit; GPUs in a bad number have no batch
@@ -172,8 +172,12 @@ def test_how_many_splits_are_looked_at_first_changes_no_answer_to_many_batches(
     slow = replace(LINKS, machine=replace(LINKS.machine, scale_out_rate=LINKS.machine.scale_out_rate / 100))
     several = [*batches, *(replace(each, links=slow) for each in batches)]
     several.append(replace(batches[0], links=links(CATALOG, "a100-sxm", 512)))
+    # other numbers of GPUs, which other degrees divide; sequences of which other shares are too short
+    several += [replace(base, gpus=other, links=links(CATALOG, "a100-sxm", other)) for other in (64, 240, 13)]
+    several.append(replace(base, job=Job(1024.0, 512.0)))
     for splits in (0, 3, 60, 10_000):
-        monkeypatch.setattr(search_families, "SPLITS", splits)
+        monkeypatch.setattr(search_shortlist, "SPLITS", splits)
+        monkeypatch.setattr(search_choice, "PROMISING_TOGETHER", splits)
         for quickest in (1, 30):
             together = parallelism_search.best_of(several, quickest=quickest)
             for search, one in zip(several, together, strict=True):

@@ -101,7 +101,8 @@ def test_jobs_searched_together_are_spread_as_each_is_alone(asked: dict[str, obj
     together, alone = search_all(jobs, 50), [job.search(quickest=50) for job in jobs]
     assert sum(one.feasible > 0 for one in alone) >= 4
     for one, other in zip(together, alone, strict=True):
-        assert (one.enumerated, one.divisible, one.feasible) == (other.enumerated, other.divisible, other.feasible)
+        assert (one.enumerated, one.divisible) == (other.enumerated, other.divisible)
+        assert bool(other.feasible) <= one.feasible <= other.feasible
         np.testing.assert_allclose(one.time, other.time, rtol=1e-12)
         np.testing.assert_allclose(one.memory, other.memory, rtol=1e-12)
         assert one.smallest == other.smallest

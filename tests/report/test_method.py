@@ -29,14 +29,14 @@ NO_FORMULAS = {
     # Choices between formulas that are listed, and collections of what they give.
     "collectives.choose", "collectives.compare", "collectives.shortest", "fabric.design_direct", "fabric.design_tree",
     "fabric.sampled_links", "fabric.taper_fits", "training.all_worth", "training.best", "training.best_of",
-    "training.but_for_batches", "training.few", "training.given", "training.layer_axes", "training.limit_of_lowest",
-    "training.quickest_of_families", "training.quickest_timed", "training.time_of_rank",
+    "training.families_of", "training.few", "training.given", "training.layer_axes", "training.limit_of_lowest",
+    "training.lowest_of_each", "training.quickest_timed", "training.quickest_together", "training.time_of_rank",
     # What divides, and so can be run.
     "training.batch_divides", "training.divisors", "training.experts_divide", "training.gpus_divide",
     "training.heads_divide", "training.heads_exchange", "training.pairs_up", "training.sequence_divides",
     "training.shape_is_possible", "training.staged",
     # Columns of configurations.
-    "training.columns_at", "training.distinct", "training.joined", "training.joined_columns", "training.written_out",
+    "training.blocks", "training.columns_at", "training.distinct", "training.joined", "training.written_out",
     # What is kept of formulas that are listed.
     "collectives.known_group_of", "collectives.known_pair_of",
     # Networks, machines and jobs side by side.

@@ -5,8 +5,10 @@ More recomputation than fits needs is slower, all else equal, since it adds work
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,13 +17,13 @@ from numpy.typing import NDArray
 from app.formulas.records import but
 from app.formulas.training import memory
 from app.formulas.training.arguments import Parallelism
-from app.formulas.training.columns import Numbers, Whole, distinct
+from app.formulas.training.columns import Numbers, Whole, blocks, distinct, joined
 from app.formulas.training.fixed_degrees import GRADIENTS, OPTIMIZER
 from app.formulas.training.search import Search, SearchResult
-from app.formulas.training.search_cache import Kept
+from app.formulas.training.search_cache import Kept, Spaces
 from app.formulas.training.search_grid import Candidates, Grid, Splits
 from app.formulas.training.search_space import Space
-from app.formulas.training.stacking import row
+from app.formulas.training.stacking import row, rows_of
 
 
 class Timed(NamedTuple):
@@ -47,29 +49,28 @@ class Fitting:
         level: of each, by sharding, experts' degree and run, its place among the levels of recomputation; one more
             where none fits [1].
         activity: memory of the activations of each run, by that place [B].
-        feasible: how many fit, of each batch [1].
-        smallest_memory: as in `SearchResult` [B].
-        smallest: as in `SearchResult`.
+        feasible: how many fit, of each search [1].
+        smallest: of searches of which none does, what needs least and how much, as in `SearchResult`.
     """
 
     grid: Grid
     level: NDArray[np.int8]
     activity: Numbers
     feasible: Whole
-    smallest_memory: float = np.nan
-    smallest: Parallelism | None = None
+    smallest: Mapping[int, tuple[float, Parallelism]]
 
     @classmethod
-    def of(cls, search: Search, limit: float, grid: Grid | None = None) -> Fitting:
+    def of(cls, search: Search, limits: Numbers, enumeration: Enumeration) -> Fitting:
         """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet.
 
         Args:
-            search: what is searched.
-            limit: memory that may be filled [B].
-            grid: the runs that are looked at; ``None`` means all.
+            search: what is searched, several as one.
+            limits: memory that may be filled, of each search [B].
+            enumeration: the runs that are looked at.
         """
-        grid, activity = Enumeration.of(search.space) if grid is None else (grid, _activity(search.space, grid))
-        room = grid.by_run(np.where(grid.groups.open, limit - grid.groups.states, -1.0))
+        grid, activity = enumeration
+        held = grid.by_run(np.where(grid.groups.open, grid.groups.states, np.inf))
+        room = (limits[grid.owner] if len(limits) > 1 else limits) - held
         crowded = np.ones(room.shape, bool)
         level = np.zeros(room.shape, np.int8)
         for busy in activity:
@@ -77,17 +78,17 @@ class Fitting:
             level += crowded
         if grid.groups.spare:
             _drop_superfluous(grid, level, len(activity))
-        return cls(grid, level, activity, grid.counted(level < len(activity)))
+        return cls(grid, level, activity, grid.counted(level < len(activity)), {})
 
     def every(self) -> Whole:
         """Places of all that fit."""
         return np.flatnonzero(self.level < len(self.activity))
 
-    @property
-    def untimed(self) -> Timed:
-        """All that fit, without their times."""
+    def untimed(self) -> list[Timed]:
+        """All that fit of each search, without their times."""
         places = self.every()
-        return Timed(places, np.full(len(places), np.nan), 0)
+        each = [places[some] for some in self.grid.of_each_search(places)]
+        return [Timed(some, np.full(len(some), np.nan), 0) for some in each]
 
     def sharded(self, some: Whole) -> Whole:
         """Places of all shardings with which some experts' degrees and runs fit."""
@@ -101,10 +102,10 @@ class Fitting:
         least: NDArray[np.int8] = self.level.min(axis=0)
         return least
 
-    @cached_property
-    def cells(self) -> Whole:
-        """Places of the cells with which anything fits."""
-        return distinct(self.grid.cell[self.least.min(axis=0) < len(self.activity)])
+    @property
+    def used(self) -> Whole:
+        """Places of the splits of which anything fits."""
+        return distinct(self.grid.split[self.least.min(axis=0) < len(self.activity)])
 
     def levels(self, places: Whole) -> Whole:
         """The levels of recomputation of some."""
@@ -120,43 +121,67 @@ class Fitting:
         return active + self.grid.groups.states.ravel()[some.state]
 
     def frugal(self, search: Search) -> Fitting:
-        """The same with the candidate that needs least, and its memory, where nothing fits: see `SearchResult`."""
-        grid, activity = self.grid, self.activity
-        if self.feasible.any() or not len(grid.group):
-            return self
-        held = grid.by_run(np.where(grid.groups.open, grid.groups.states, np.inf))
-        sizes = (activity[:, None, None] + held).reshape(len(activity), -1)
-        level, places = np.nonzero(sizes == sizes.min())
+        """The same with the candidates that need least of the searches where nothing fits: see `SearchResult`."""
+        owners = np.flatnonzero((self.feasible == 0) & (np.diff(self.grid.ends) > 0)).tolist()
+        return but(self, smallest={owner: self._smallest(search, owner) for owner in owners}) if owners else self
+
+    def _smallest(self, search: Search, owner: int) -> tuple[float, Parallelism]:
+        """Of a search what the candidate takes that needs least, and that [B]."""
+        grid, groups = self.grid, self.grid.groups
+        runs = np.arange(*grid.ends[owner : owner + 2])
+        held = np.where(groups.open, groups.states, np.inf)[:, grid.group[runs]]
+        sizes = self.activity[:, None, runs, None] + held
+        level, sharding, run, expert = np.nonzero(sizes == sizes.min())
+        places = (sharding * len(grid.experts) + expert) * len(grid.group) + runs[run]
         first = np.lexsort((*grid.turns(places), level))[:1]
         columns = grid.columns(grid.at(places[first]))
-        smallest = row(search.parallelism(columns, np.array(grid.groups.recompute)[level[first]]), 0)
-        return but(self, smallest_memory=float(sizes.min()), smallest=smallest)
+        of_owner = search.of_owners(np.array([owner]))
+        return float(sizes.min()), row(of_owner.parallelism(columns, np.array(groups.recompute)[level[first]]), 0)
 
-    def result(self, search: Search, timed: Timed, quickest: int | None, batch: int = 0) -> SearchResult:
-        """The quickest of the places that are worth it, with their times, of the batch at some place."""
-        grid, places, time = self.grid, timed.places, timed.time
-        order = self._ordered(places, time)[:quickest]
-        places, time = places[order], time[order]
+    def results(self, search: Search, timed: Sequence[Timed], quickest: int | None) -> list[SearchResult]:
+        """The quickest of the places that are worth it, with their times, of each search.
+
+        Args:
+            search: what is searched, several as one.
+            timed: the places of each.
+            quickest: how many are wanted of each; ``None`` means all [1].
+        """
+        grid, splits, ordered = self.grid, self.grid.splits, [self._ordered(each, quickest) for each in timed]
+        places, ends = joined(ordered), np.cumsum([0, *map(len, ordered)]).tolist()
         some = grid.at(places)
-        return SearchResult(
-            enumerated=int(grid.splits.enumerated[batch]),
-            divisible=int(grid.splits.divisible[batch]),
-            feasible=int(self.feasible[batch]),
-            evaluated=timed.evaluated,
-            parallelism=search.parallelism(grid.columns(some), self.recompute(places)),
-            time=time,
-            memory=self.memory(places, some),
-            smallest_memory=self.smallest_memory,
-            smallest=self.smallest,
+        of_owners = search.of_owners(grid.owner[some.run])
+        parallelism, memory_ = (
+            of_owners.parallelism(grid.columns(some), self.recompute(places)),
+            self.memory(places, some),
         )
+        time = joined([np.sort(each.time)[:quickest] for each in timed])
+        results = []
+        for owner, (begin, end) in enumerate(pairwise(ends)):
+            size, smallest = self.smallest.get(owner, (np.nan, None))
+            rows = slice(begin, end)
+            results.append(
+                SearchResult(
+                    enumerated=int(splits.enumerated[owner]),
+                    divisible=int(splits.divisible[owner]),
+                    feasible=int(self.feasible[owner]),
+                    evaluated=timed[owner].evaluated,
+                    parallelism=rows_of(parallelism, rows),
+                    time=time[rows],
+                    memory=memory_[rows],
+                    smallest_memory=size,
+                    smallest=smallest,
+                )
+            )
+        return results
 
-    def _ordered(self, places: Whole, time: Numbers) -> Whole:
-        """Places of times, quickest first, what is not a number last; equal ones as `Grid.turns` has them."""
+    def _ordered(self, timed: Timed, quickest: int | None) -> Whole:
+        """The quickest places first, what is not a number last; equal ones as `Grid.turns` has them."""
+        places, time = timed.places, timed.time
         order = np.argsort(time)  # a quarter of the time of one by all that decides
         ascending = time[order]
-        if np.all(ascending[1:] > ascending[:-1]):
-            return order
-        return np.lexsort((*self.grid.turns(places), self.recompute(places), time))
+        if not np.all(ascending[1:] > ascending[:-1]):
+            order = np.lexsort((*self.grid.turns(places), self.recompute(places), time))
+        return places[order[:quickest]]
 
 
 def _drop_superfluous(grid: Grid, level: NDArray[np.int8], none: int) -> None:
@@ -167,7 +192,7 @@ def _drop_superfluous(grid: Grid, level: NDArray[np.int8], none: int) -> None:
 
 
 class Enumeration(NamedTuple):
-    """Candidates of one batch.
+    """Candidates of some searches.
 
     Attributes:
         grid: the candidates.
@@ -178,32 +203,41 @@ class Enumeration(NamedTuple):
     activity: Numbers
 
     @classmethod
-    def of(cls, space: Space) -> Enumeration:
-        """Kept: it takes a third of a search, and a study asks about equal numbers of other GPUs and networks."""
-        return _enumerations.of(space, _enumeration)
+    def of(cls, spaces: Sequence[Space]) -> Enumeration:
+        """All. Kept: it takes a third of a search, and a study asks about equal numbers of other GPUs and networks."""
+        return _enumerations.of(spaces, _enumeration)
+
+    @classmethod
+    def some(cls, spaces: Sequence[Space], grid: Grid) -> Enumeration:
+        """Those of the runs of a grid."""
+        return cls(grid, _activity(spaces, grid))
 
     @property
     def nbytes(self) -> int:
         """What it takes, but for what it shares with those of other batches [B]."""
         grid, splits = self.grid, self.grid.splits
-        columns = (*grid.runs.values(), *splits.cells.values(), splits.divides, grid.group, grid.cell, grid.batch)
-        return sum(table.nbytes for table in (*columns, self.activity))
+        rows = (splits.owner, splits.group, splits.cell, splits.rounds)
+        runs = (*grid.runs.values(), grid.split, grid.group, grid.owner)
+        return sum(table.nbytes for table in (*rows, *runs, *splits.cells.values(), self.activity))
 
 
-def _enumeration(space: Space) -> Enumeration:
-    grid = Splits.of(space, [int(space.job.global_batch)]).grid()
-    return Enumeration(grid, _activity(space, grid))
+def _enumeration(spaces: Spaces) -> Enumeration:
+    return Enumeration.some(spaces, Splits.of(spaces).grid())
 
 
-def _activity(space: Space, grid: Grid) -> Numbers:
+def _activity(spaces: Sequence[Space], grid: Grid) -> Numbers:
     """Memory of the activations, by recomputation and run [B]."""
-    _, contexts, micro_batches, _ = map(len, grid.splits.axes)
-    levels, tensor = np.array(grid.groups.recompute)[:, None], grid.cell // (contexts * micro_batches)
-    left, left_whole = (np.take(table, tensor, axis=1) for table in grid.groups.kept_bytes)
-    runs, reserved = space.fixed.spread(space.gpus, grid.runs, levels), (space.context, space.fragmentation)
-    job = grid.job(space.job)
-    sizes = memory.activity(space.shape, job, runs, space.software, *reserved, (left, left_whole))
-    return np.broadcast_to(sum(sizes), (len(levels), len(grid.group)))
+    groups, first = grid.groups, spaces[0]
+    levels, tensor = np.array(groups.recompute)[:, None], groups.cluster * len(groups.axes[0]) + groups.tensor
+    kept, space = [table.reshape(len(levels), -1) for table in groups.kept_bytes], Space.merged(spaces)
+    sizes = np.empty((len(levels), len(grid.group)))
+    for some in blocks(len(grid.group)):
+        rows, place = space.of_owners(grid.owner[some]), tensor[grid.group[some]]
+        runs = space.fixed.spread(rows.gpus, {name: column[some] for name, column in grid.runs.items()}, levels)
+        left, left_whole = (np.take(table, place, axis=1) for table in kept)
+        reserved = first.context, first.fragmentation, (left, left_whole)
+        sizes[:, some] = sum(memory.activity(space.shape, rows.job, runs, space.software, *reserved))
+    return sizes
 
 
 _enumerations: Kept[Enumeration] = Kept(3_000_000)

@@ -15,11 +15,11 @@ What is left out is infeasible or provably not faster:
 - recomputing a flash attention core alone repeats nothing that the kernel does not repeat anyway;
 - in large spaces, what needs twice the best step for its layers alone is slower than twice the best step;
 - where only the quickest are asked for, what its stages and bubble alone make slower than as many others, with the
-  least recomputation of all ways to shard it; for several batches at once, with the quickest of its layers.
+  least recomputation of all ways to shard it; for several searches at once, with the quickest of its layers.
 
 What is tried is in `fixed_degrees` and `search_space`, what divides of it in `search_groups` and `search_grid`, what
 fits in `fitting`. Steps are put together in `layer_times`, `search_states` and `search_field`; which of them are timed
-is in `search_choice`, and for several batches at once in `search_families`.
+is in `search_choice`, and for several searches at once in `search_shortlist`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ import numpy as np
 
 from app.formulas.arrays import Array, any_, where
 from app.formulas.training import memory
-from app.formulas.training.arguments import GpuRates, Job, Parallelism
+from app.formulas.training.arguments import Parallelism
 from app.formulas.training.columns import Whole
 from app.formulas.training.divisibility import Counts, Flags, batch_divides, gpus_divide, staged
-from app.formulas.training.fitting import Fitting
+from app.formulas.training.fitting import Enumeration, Fitting
 from app.formulas.training.fixed_degrees import NONE, OPTIMIZER
 from app.formulas.training.search import Search, SearchResult
 from app.formulas.training.search_choice import all_worth, quickest_timed
-from app.formulas.training.search_families import but_for_batches, quickest_of_families
 from app.formulas.training.search_field import Field
+from app.formulas.training.search_shortlist import families_of, quickest_together
 
 
 def best(search: Search, budget: float = 1.0, timed: bool = True, quickest: int | None = None) -> SearchResult:
@@ -59,32 +59,21 @@ def best_of(
 ) -> list[SearchResult]:
     """The same of several searches of one model, stack and calibration with `alike` links, timed in one call.
 
-    What fits does not depend on the links: it is looked for once for all searches that differ in nothing else. The
-    quickest of searches that differ in nothing but their batches are looked for in one table.
+    Their GPUs, jobs and links may differ in numbers. The quickest of them are looked for in one table.
     """
     if any(search.fixed.single for search in searches):
         return [_single(search, search.limit(budget)) for search in searches]
     if timed and quickest is not None and len(searches) > 1:
-        members = but_for_batches(searches)
-        if len(members) < len(searches):
-            return quickest_of_families(searches, members, budget, quickest)
-    known: dict[tuple[Job, GpuRates, int], Fitting] = {}
-    for search in searches:
-        key = search.job, search.gpu, search.gpus
-        if key not in known:
-            known[key] = Fitting.of(search, search.limit(budget)).frugal(search)
-    fitted = [known[search.job, search.gpu, search.gpus] for search in searches]
-    timed &= any(fitting.feasible.any() for fitting in fitted)
-    if not timed:
-        times = [fitting.untimed for fitting in fitted]
-    elif quickest is None:
-        times = all_worth(Field.of(searches, fitted))
+        return quickest_together(searches, budget, quickest)
+    merged, limits = Search.merged(searches), np.array([search.limit(budget) for search in searches])
+    enumeration = Enumeration.of([search.space for search in searches])
+    fitting = Fitting.of(merged, limits, enumeration).frugal(merged)
+    if not (timed and fitting.feasible.any()):
+        times = fitting.untimed()
     else:
-        times = [timing for (timing,) in quickest_timed(Field.of(searches, fitted), quickest)]
-    return [
-        fitting.result(search, time, quickest)
-        for search, fitting, time in zip(searches, fitted, times, strict=True)
-    ]  # fmt: skip
+        field = Field.of(merged, families_of(searches), fitting)
+        times = all_worth(field) if quickest is None else quickest_timed(field, quickest)
+    return fitting.results(merged, times, quickest)
 
 
 @dataclass(frozen=True)

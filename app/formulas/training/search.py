@@ -62,23 +62,21 @@ class Search:
         )
 
     def of_owners(self, owners: Whole) -> Search:
-        """Of several that are merged the one that each row belongs to; a lone search is that of every row."""
+        """Of several that are merged the one that each row belongs to, but for its links; a lone one as it is."""
         if not isinstance(self.gpus, np.ndarray):
             return self
-        return but(
-            self,
-            job=rows_of(self.job, owners),
-            gpu=rows_of(self.gpu, owners),
-            links=link_rows(self.links, owners),
-            gpus=self.gpus[owners],
-        )
+        return but(self, job=rows_of(self.job, owners), gpu=rows_of(self.gpu, owners), gpus=self.gpus[owners])
+
+    def links_of(self, owners: Whole) -> Links:
+        """Of several that are merged the links of the one that each row belongs to; those of a lone one."""
+        return link_rows(self.links, owners) if isinstance(self.gpus, np.ndarray) else self.links
 
     def limit(self, budget: float) -> float:
         """Memory that may be filled on each GPU, a share of what it has [B]."""
         return budget * float(np.ravel(self.gpu.memory_capacity)[0])
 
     def with_batch(self, batch: Array) -> Search:
-        """The same with other sequences in a step, or with some in each row [1]."""
+        """The same with other sequences in a step [1]."""
         return but(self, job=but(self.job, global_batch=batch))
 
     @property
@@ -101,7 +99,7 @@ class SearchResult:
         enumerated: whole configurations whose degrees multiply to the cluster [1].
         divisible: those whose layers, heads, batch and experts divide [1].
         feasible: those that also fit in memory, of each that differ in recomputation only the least; where only the
-            quickest of several batches are wanted, at least one of these if there is one [1].
+            quickest of several searches are wanted, at least one of these if there is one [1].
         evaluated: those timed; the other feasible ones are provably slower [1].
         parallelism: the timed ones, quickest first, as arrays.
         time: their step times; NaN where nobody asked, or everything is given and there is nothing to compare [s].

@@ -6,11 +6,13 @@ A bound in numbers would not do: of GPUs and batches that much divides, one tabl
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
 from app.formulas.training.search_space import Space
+
+Spaces = tuple[Space, ...]
 
 
 class Sized(Protocol):
@@ -35,20 +37,21 @@ class Kept(Generic[Made]):
 
     def __init__(self, most: int) -> None:
         self.most, self.bytes = most, 0
-        self.kept: OrderedDict[Space, Made] = OrderedDict()
+        self.kept: OrderedDict[Spaces, Made] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, space: Space, make: Callable[[Space], Made]) -> Made:
-        """What is kept of a space, or else is made of it now."""
+    def of(self, several: Sequence[Space], make: Callable[[Spaces], Made]) -> Made:
+        """What is kept of some spaces together, or else is made of them now."""
+        spaces = tuple(several)
         with self._lock:
-            known = self.kept.get(space)
+            known = self.kept.get(spaces)
             if known is not None:
-                self.kept.move_to_end(space)
+                self.kept.move_to_end(spaces)
                 return known
-        made = make(space)
+        made = make(spaces)
         with self._lock:
-            if space not in self.kept:
-                self.kept[space] = made
+            if spaces not in self.kept:
+                self.kept[spaces] = made
                 self.bytes += made.nbytes
                 while len(self.kept) > 1 and self.bytes > self.most:
                     self.bytes -= self.kept.popitem(last=False)[1].nbytes

@@ -7,10 +7,11 @@ its bound alone than the steps that were found is not timed: no answer depends o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from app.formulas.training.columns import Numbers, Whole
+from app.formulas.training.columns import Numbers, Whole, joined
 from app.formulas.training.divisibility import Flags
 from app.formulas.training.fitting import Timed
 from app.formulas.training.search_field import Field
@@ -21,8 +22,9 @@ FEW = 4_000
 """Configurations up to which all are listed, however slow."""
 PRUNE_FACTOR = 2.0
 """Times the best step beyond which one of more configurations is neither listed nor timed to the end."""
-PROMISING = 96
-"""Configurations, whatever shards them, timed first at least where only the quickest are wanted."""
+PROMISING, PROMISING_TOGETHER = 96, 32
+"""Configurations, whatever shards them, timed first at least where only the quickest are wanted: of a lone search,
+where a second round takes as long as they do, and of each of several."""
 PROMISING_EACH = 3
 """As many for each that is wanted."""
 RUNS_EACH = 2
@@ -32,98 +34,96 @@ ROUNDING = 1e-9
 
 
 def all_worth(field: Field) -> list[Timed]:
-    """All that may be within `PRUNE_FACTOR` of the best, or all where there are few.
+    """All of each search that may be within `PRUNE_FACTOR` of its best, or all where there are few.
 
     A step takes at least the layers of its deepest stage for every micro-batch. Where that alone is so many times the
     best step found among the most promising, the rest is not worked out.
     """
-    every = [fitting.every() for fitting in field.fitted]
-    least = [
-        field.least(owner, places) if len(places) > FEW else np.zeros(len(places))
-        for owner, places in enumerate(every)
-    ]  # fmt: skip
+    every = field.fitting.every()
+    each = [every[some] for some in field.grid.of_each_search(every)]
+    least = [field.least(places) if len(places) > FEW else np.zeros(len(places)) for places in each]
     first = [_lowest(bounds, FIRST_BATCH) for bounds in least]
-    times = [np.full(len(places), np.nan) for places in every]
-    _fill(field, times, every, first)
+    times = [np.full(len(places), np.nan) for places in each]
+    _fill(field, times, each, first)
     enough = [PRUNE_FACTOR * float(np.fmin.reduce(time, initial=np.nan)) for time in times]
     # What is not a number stays, and comes last.
     worth = [np.flatnonzero(~(bounds > most)) for bounds, most in zip(least, enough, strict=True)]
-    _fill(field, times, every, [some[np.isnan(time[some])] for some, time in zip(worth, times, strict=True)])
+    _fill(field, times, each, [some[np.isnan(time[some])] for some, time in zip(worth, times, strict=True)])
     return [
         Timed(places[some], time[some], int(np.count_nonzero(~np.isnan(time))))
-        for places, some, time in zip(every, worth, times, strict=True)
+        for places, some, time in zip(each, worth, times, strict=True)
     ]  # fmt: skip
 
 
-def _fill(field: Field, times: list[Numbers], every: Sequence[Whole], chosen: Sequence[Whole]) -> None:
-    """Fill in the times of some candidates."""
-    asked = [places[some] for places, some in zip(every, chosen, strict=True)]
-    for time, some, values in zip(times, chosen, field.clock(asked), strict=True):
+def _fill(field: Field, times: list[Numbers], each: Sequence[Whole], chosen: Sequence[Whole]) -> None:
+    """Fill in the times of some candidates of each search."""
+    asked = [places[some] for places, some in zip(each, chosen, strict=True)]
+    found = np.split(field.clock(joined(asked)), np.cumsum([*map(len, asked)])[:-1])
+    for time, some, values in zip(times, chosen, found, strict=True):
         time[some] = values
 
 
-def quickest_timed(field: Field, many: int) -> list[list[Timed]]:
-    """All that may be among so many of the quickest of each batch of each search, or all where there are few.
+def quickest_timed(field: Field, many: int) -> list[Timed]:
+    """All that may be among so many of the quickest of each search, or all where there are few.
 
     A step takes at least its stages and bubble with nothing exchanged, and as much recomputation as the sharding needs
     that needs least. What takes longer for these alone than as many others altogether is not timed.
     """
-    owners = range(len(field.fitted))
-    pools = [_Pool(field, owner, max(PROMISING, PROMISING_EACH * many)) for owner in owners]
-    chosen = [pool.first() for pool in pools]
-    times = field.clock(chosen)
-    near = [
-        pool.others(pool.grid.of_each(places, time, lambda each: time_of_rank(each, many)))
-        for pool, places, time in zip(pools, chosen, times, strict=True)
-    ]
-    columns = zip(pools, chosen, near, times, field.clock(near), strict=True)
-    return [
-        pool.by_batch(np.concatenate([places, others]), np.concatenate([time, of_others]))
-        for pool, places, others, time, of_others in columns
-    ]
+    least = PROMISING if len(field.families) == 1 else PROMISING_TOGETHER
+    pool = _Pool(field, max(least, PROMISING_EACH * many))
+    first = pool.first()
+    times = field.clock(first)
+    others = pool.others(np.array([time_of_rank(times[some], many) for some in field.grid.of_each_search(first)]))
+    places, times = np.concatenate([first, others]), np.concatenate([times, field.clock(others)])
+    return [Timed(places[some], times[some], len(places[some])) for some in field.grid.of_each_search(places)]
 
 
 class _Pool:
-    """Candidates of a search, with what they take at least where nothing is exchanged beyond a layer.
+    """Candidates of some searches, with what they take at least where nothing is exchanged beyond a layer.
 
     Those of the runs with the lowest bounds over all experts' degrees are bound one by one, the others where that is
     not enough.
     """
 
-    def __init__(self, field: Field, owner: int, many: int) -> None:
-        self.field, self.owner, self.fitting, self.grid = field, owner, field.fitted[owner], field.fitted[owner].grid
-        self.every = np.arange(len(self.grid.cell))
-        self.floors, self.beyond = np.zeros(len(self.every)), np.zeros(len(self.every), bool)
-        if len(self.grid.experts) > 1:
-            self.floors = field.floors(owner)
-            floor = self.grid.of_each(self.every, self.floors, lambda each: limit_of_lowest(each, RUNS_EACH * many))
-            self.beyond = self.floors > self.grid.of_runs(floor)
+    def __init__(self, field: Field, many: int) -> None:
+        self.field, self.fitting, self.owner, ends = field, field.fitting, field.grid.owner, field.grid.ends
+        self.floors, self.beyond = np.zeros(len(self.owner)), np.zeros(len(self.owner), bool)
+        if len(field.grid.experts) > 1:
+            self.floors = field.floors()
+            self.beyond = self.floors > lowest_of_each(self.floors, ends, RUNS_EACH * many)[self.owner]
         self.runs = np.flatnonzero(~self.beyond)
-        self.bounds = field.undisturbed(owner, self.runs)
-        limit = self.grid.of_each(self.runs, self.bounds, lambda each: limit_of_lowest(each.ravel(), many))
-        self.late = self.bounds > self.grid.of_runs(limit, self.runs)
+        self.bounds = field.undisturbed(self.runs)
+        limits = lowest_of_each(self.bounds, np.searchsorted(self.runs, ends), many)
+        self.late = self.bounds > limits[self.owner[self.runs]]
 
     def first(self) -> Whole:
-        """About so many with the lowest bounds."""
+        """About so many of each search with the lowest bounds."""
         return self._places(self.runs, ~self.late)
 
     def others(self, most: Numbers) -> Whole:
-        """All others that take no longer than all that is known of their batch."""
-        near = self._places(self.runs, self.late & ~(self.bounds > self.grid.of_runs(most, self.runs)))
-        further = np.flatnonzero(self.beyond & ~(self.floors > self.grid.of_runs(most)))
+        """All others that take no longer than all that is known of their search."""
+        near = self._places(self.runs, self.late & ~(self.bounds > most[self.owner[self.runs]]))
+        further = np.flatnonzero(self.beyond & ~(self.floors > most[self.owner]))
         if not len(further):
             return near
-        wanted = ~(self.field.undisturbed(self.owner, further) > self.grid.of_runs(most, further))
+        wanted = ~(self.field.undisturbed(further) > most[self.owner[further]])
         return np.concatenate([near, self._places(further, wanted)])
-
-    def by_batch(self, places: Whole, times: Numbers) -> list[Timed]:
-        """Some candidates and their times by their batches."""
-        return [Timed(places[some], times[some], len(places[some])) for some in self.grid.of_each_batch(places)]
 
     def _places(self, runs: Whole, wanted: Flags) -> Whole:
         """Places of all shardings of some experts' degrees and runs."""
         expert, run = np.nonzero(wanted)
-        return self.fitting.sharded(expert * len(self.every) + runs[run])
+        return self.fitting.sharded(expert * len(self.owner) + runs[run])
+
+
+def lowest_of_each(bounds: Numbers, ends: Whole, many: int) -> Numbers:
+    """What so many of the bounds of each search are not above, see `limit_of_lowest`.
+
+    Args:
+        bounds: of all, on the last axis, those of each search together.
+        ends: where those of each end, after a 0 [1].
+        many: how many of each [1].
+    """
+    return np.array([limit_of_lowest(bounds[..., a:b].ravel(), many) for a, b in pairwise(ends.tolist())])
 
 
 def limit_of_lowest(bounds: Numbers, many: int) -> float:

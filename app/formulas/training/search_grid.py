@@ -1,13 +1,13 @@
-"""What divides, as one table: of some batches the splits, of these the runs, and of these the candidates.
+"""What divides, as rows: of some searches the splits, of these the runs, and of these the candidates.
 
-The table of splits is whole: a split is true or false in it. Of the splits that are worth it runs are written out, one
-after the other; with an axis for the sharding and one for the experts' degree they are all configurations that differ
-in more than recomputation. A place in that table, counted through, is a candidate.
+Splits are rows one after the other, those of each search together. Of the splits that are worth it runs are made; with
+an axis for the sharding and one for the experts' degree they are all configurations that differ in more than
+recomputation. A place in that table, counted through, is a candidate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -16,9 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.formulas.arrays import grouped
-from app.formulas.records import but
-from app.formulas.training.arguments import Job
+from app.formulas.arrays import counted_off, grouped
 from app.formulas.training.columns import Columns, Numbers, Whole, columns_at, written_out
 from app.formulas.training.divisibility import Flags, batch_divides
 from app.formulas.training.search_groups import Groups
@@ -27,17 +25,17 @@ from app.formulas.training.search_space import Space
 
 @dataclass(frozen=True)
 class Splits:
-    """What divides of some batches of a job: a split is a pipeline degree and a share, and each of its chunks a run.
+    """What divides of some searches: a split is a search, a group and a micro-batch, and each of its chunks a run.
 
-    A cell is a tensor and a context degree and a micro-batch, a share is a cell of a batch. A cell and an experts'
-    degree are a layer: all that its time depends on besides recomputation.
+    A cell is a tensor and a context degree and a micro-batch. A cell and an experts' degree are a layer: all that its
+    time depends on besides recomputation.
 
     Attributes:
         groups: what divides into the GPUs.
-        batches: sequences of a step [1].
-        enumerated, divisible: of each batch, as in `SearchResult` [1].
-        divides: whether each split divides, and into rounds of an interleaved schedule.
-        owner, size: of each micro-batch of each batch, the places of its batch and among all micro-batches [1].
+        batches: sequences of a step of each search [1].
+        enumerated, divisible: of each search, as in `SearchResult` [1].
+        owner, group, cell: of each split, the places of its search, group and cell [1].
+        rounds: whether each divides into rounds of an interleaved schedule.
         cells: columns of each cell [1].
         axes: degrees and micro-batches of the cells, and degrees of experts [1].
     """
@@ -46,83 +44,67 @@ class Splits:
     batches: Numbers
     enumerated: Whole
     divisible: Whole
-    divides: Flags
     owner: Whole
-    size: Whole
+    group: Whole
+    cell: Whole
+    rounds: Flags
     cells: Columns
     axes: Sequence[Numbers]
 
     @classmethod
-    def of(cls, space: Space, batches: Sequence[int]) -> Splits:
-        """Those of some batches on a cluster."""
-        groups, fixed = Groups.of(space), space.fixed
-        p, t, c, e = groups.degrees
-        tried = [space.micro_batches(batch) for batch in batches]
-        owner = np.repeat(np.arange(len(batches)), [*map(len, tried)])
-        micro_batch = np.array([*chain.from_iterable(tried)], np.int64)
+    def of(cls, spaces: Sequence[Space]) -> Splits:
+        """Those of some searches, each with its batch."""
+        places: dict[Any, int] = {}
+        cluster = np.array([places.setdefault(space.with_batch(0.0), len(places)) for space in spaces])
+        groups, batches = Groups.of([*places]), [int(space.job.global_batch) for space in spaces]
         sequences = np.array(batches, np.float64)
-        even, rounds = batch_divides(sequences[owner], groups.data, p[:, None, None, None], micro_batch)
-        runnable = groups.experts[..., None] > 0
-        divides = np.stack([even & runnable, rounds & runnable])
-        degrees = len(t) * len(c)
-        by_degrees = divides.reshape(2, len(p), degrees, len(micro_batch))
-        divisible = groups.experts.reshape(len(p), 1, degrees) @ by_degrees
-        divisible = divisible[groups.chunked, groups.kind].sum(axis=(0, 1))
-        b = np.array(sorted({*chain.from_iterable(tried)}), np.int64)
+        owner, group, micro_batch = _split_up(groups, cluster, np.array(batches, np.int64), spaces[0])
+        pipeline = groups.stages.pipeline[groups.kind[group]]
+        _, rounds = batch_divides(sequences[owner], groups.data[group], pipeline, micro_batch)
+        (t, c, e), b = groups.axes, np.unique(micro_batch)
         axes = [axis.astype(np.float64) for axis in (t, c, b, e)]
         cells = dict(zip(("tensor", "context", "micro_batch"), np.ix_(*axes[:-1]), strict=True))
-        cells["sequence_parallel"] = np.asarray(fixed.splits(cells["tensor"]))
+        cells["sequence_parallel"] = np.asarray(spaces[0].fixed.splits(cells["tensor"]))
+        divisible = groups.experts[group] * groups.stages.counted(groups.kind[group], rounds)
         return cls(
             groups=groups,
             batches=sequences,
-            enumerated=groups.enumerated * np.bincount(owner, minlength=len(batches)),
-            divisible=groups.variants * np.bincount(owner, divisible, len(batches)).astype(np.int64),
-            divides=divides.reshape(2, len(p), degrees * len(micro_batch)),
+            enumerated=groups.enumerated[cluster] * [len(spaces[0].micro_batches(batch)) for batch in batches],
+            divisible=groups.variants * np.bincount(owner, divisible, len(spaces)).astype(np.int64),
             owner=owner,
-            size=np.searchsorted(b, micro_batch),
+            group=group,
+            cell=(groups.tensor[group] * len(c) + groups.context[group]) * len(b) + np.searchsorted(b, micro_batch),
+            rounds=rounds,
             cells={name: written_out(axis, cells) for name, axis in cells.items()},
             axes=axes,
         )
 
-    def job(self, job: Job, batch: Whole) -> Job:
-        """What steps of some of the batches compute; a number where there is one batch."""
-        return but(job, global_batch=self.batches[batch if len(self.batches) > 1 else 0])
-
     @property
-    def pairs(self) -> int:
-        """Tensor and context degrees together: a share is one of these pairs and a micro-batch of a batch [1]."""
-        return len(self.axes[0]) * len(self.axes[1])
+    def kind(self) -> Whole:
+        """The place of the pipeline degree of each [1]."""
+        return self.groups.kind[self.group]
 
-    @cached_property
-    def batch(self) -> Whole:
-        """The place of each share's batch [1]."""
-        return np.tile(self.owner, self.pairs)
+    def room(self, limits: Numbers) -> Flags:
+        """Whether weights, gradients and optimizer state of each leave room, in some sharding, below the limits [B]."""
+        least = np.where(self.groups.open, self.groups.states, np.inf).min(axis=(0, -1))
+        return least[self.group] <= limits[self.owner]
 
-    @cached_property
-    def cell(self) -> Whole:
-        """The place of each share's cell [1]."""
-        return (np.arange(self.pairs)[:, None] * len(self.axes[2]) + self.size).ravel()
-
-    def room(self, limit: float) -> Flags:
-        """Whether weights, gradients and optimizer state of each leave room, in some sharding, below a limit [B]."""
-        roomy = (self.groups.open & (self.groups.states <= limit)).any(axis=(0, -1))
-        return np.repeat(roomy, len(self.owner), axis=-1).reshape(self.divides[0].shape)
-
-    def grid(self, worth: Flags | None = None) -> Grid:
-        """The runs of those that are worth it; ``None`` means all."""
-        groups, stages = self.groups, self.groups.stages
-        divides = (self.divides if worth is None else self.divides & worth)[groups.chunked, groups.kind]
-        stage, share = _divided(np.flatnonzero(divides), divides.shape[1])
-        cell, batch = share, np.zeros(len(share), np.int64)
-        if len(self.batches) > 1:
-            cell, batch = self.cell[share], self.batch[share]
-        of_stages = dict(zip(("pipeline", "virtual_pipeline"), stages.T.astype(np.float64), strict=True))
+    def grid(self, some: Whole | None = None) -> Grid:
+        """The runs of some; ``None`` means all."""
+        stages, some = self.groups.stages, np.arange(len(self.group)) if some is None else some
+        kind = self.kind[some]
+        count = stages.count[kind]
+        split, stage = np.repeat(some, count), np.repeat(stages.first[kind], count) + counted_off(count)
+        v = stages.degrees[:, 1]
+        divides = np.flatnonzero((v[stage] == 1) | self.rounds[split])
+        split, stage = split[divides], stage[divides]
+        of_stages = dict(zip(("pipeline", "virtual_pipeline"), stages.degrees.T.astype(np.float64), strict=True))
         return Grid(
             splits=self,
-            runs=columns_at(of_stages, stage) | columns_at(self.cells, cell),
-            group=groups.kind[stage] * self.pairs + share // len(self.owner),
-            cell=cell,
-            batch=batch,
+            runs=columns_at(of_stages, stage) | columns_at(self.cells, self.cell[split]),
+            split=split,
+            group=self.group[split],
+            owner=self.owner[split],
         )
 
 
@@ -130,22 +112,21 @@ class Splits:
 class Grid:
     """Candidates, recomputation apart, as places of one table with axes for sharding, experts' degree and run.
 
-    A run is a stage (pipeline and virtual-pipeline degree) and a cell that divide.
+    A run is a split and a virtual-pipeline degree that divide; those of a search are together.
     The memory of a candidate is that of its states, which neither the micro-batch nor the virtual pipeline changes, and
     that of its activations, which neither the experts' degree nor the sharding changes.
 
     Attributes:
         splits: what the runs are some of.
         runs: columns of each run [1].
-        group: of each run, the place of its pipeline, tensor and context degree among all of these [1].
-        cell, batch: of each run, the place of its cell and of its batch among all of these [1].
+        split, group, owner: of each run, the places of its split, its group and its search [1].
     """
 
     splits: Splits
     runs: Columns
+    split: Whole
     group: Whole
-    cell: Whole
-    batch: Whole
+    owner: Whole
 
     @property
     def groups(self) -> Groups:
@@ -157,47 +138,39 @@ class Grid:
         """Degrees of experts [1]."""
         return self.splits.axes[-1]
 
+    @property
+    def searches(self) -> int:
+        """How many searches the runs are of [1]."""
+        return len(self.splits.batches)
+
+    @cached_property
+    def ends(self) -> Whole:
+        """Where the runs of each search end, after a 0 [1]."""
+        return np.searchsorted(self.owner, np.arange(self.searches + 1))
+
     def by_run(self, states: NDArray[Any]) -> NDArray[Any]:
-        """Values of each state, with an axis for the runs in place of those of their degrees."""
-        shardings = len(self.groups.open)
-        by_group = states.reshape(shardings, -1, len(self.experts)).swapaxes(1, 2)
-        return np.take(by_group, self.group, axis=2)
+        """Values of each state, with an axis for the runs in place of that of the groups."""
+        return np.take(states.reshape(self.groups.open.shape).swapaxes(1, 2), self.group, axis=2)
 
     def at(self, places: Whole) -> Candidates:
         """The candidates at some places of the table, counted through."""
         rest, run = _divided(places, len(self.group))
         sharding, expert = _divided(rest, len(self.experts))
-        groups = self.groups.open[0].size // len(self.experts)
-        state = (sharding * groups + self.group[run]) * len(self.experts) + expert
+        state = (sharding * len(self.groups.cluster) + self.group[run]) * len(self.experts) + expert
         return Candidates(run, expert, state)
 
-    def batch_of(self, places: Whole) -> Whole:
-        """Of some places of the table, or of its runs, those of their batches [1]."""
-        return self.batch[places % len(self.group)]
+    def owner_of(self, places: Whole) -> Whole:
+        """Of some places of the table, or of its runs, those of their searches [1]."""
+        return self.owner[places % max(len(self.group), 1)]
 
-    def of_each_batch(self, places: Whole) -> list[Any]:
-        """Which of some places of the table, or of its runs, are each batch's."""
-        many = len(self.splits.batches)
-        return [slice(None)] if many == 1 else grouped(self.batch_of(places), many)
-
-    def of_each(self, places: Whole, values: Numbers, number: Callable[[Numbers], float]) -> Numbers:
-        """A number of the values of each batch's, whose last axis are some places."""
-        return np.array([number(values[..., some]) for some in self.of_each_batch(places)])
+    def of_each_search(self, places: Whole) -> list[Any]:
+        """Which of some places of the table are each search's."""
+        return [slice(None)] if self.searches == 1 else grouped(self.owner_of(places), self.searches)
 
     def counted(self, places: Flags) -> Whole:
-        """How many places of the table are each batch's [1]."""
-        many = len(self.splits.batches)
-        if many == 1:
-            return np.array([np.count_nonzero(places)])
-        return np.bincount(self.batch, np.count_nonzero(places, axis=(0, 1)), many).astype(np.int64)
-
-    def of_runs(self, numbers: Numbers, runs: Whole | slice = slice(None)) -> Numbers:
-        """Numbers of the batches as those of some runs; one where there is one batch."""
-        return numbers[self.batch[runs]] if len(numbers) > 1 else numbers
-
-    def job(self, job: Job, runs: Whole | slice = slice(None)) -> Job:
-        """What a step of some runs computes."""
-        return self.splits.job(job, self.batch[runs])
+        """How many places of the table are each search's [1]."""
+        totals = np.append(0, np.cumsum(np.count_nonzero(places, axis=(0, 1))))[self.ends]
+        return np.diff(totals)
 
     def turns(self, places: Whole) -> list[NDArray[Any]]:
         """What decides which of equal candidates comes first, the last of these most."""
@@ -209,6 +182,24 @@ class Grid:
         """Some candidates, setting by setting."""
         kept = {"expert": self.experts[some.expert], "sharding": self.groups.columns["sharding"][some.state]}
         return columns_at(self.runs, some.run) | kept
+
+
+def _split_up(groups: Groups, cluster: Whole, batches: Whole, space: Space) -> tuple[Whole, Whole, Whole]:
+    """The place of the search, that of the group and the micro-batch of each split [1].
+
+    Where replicas get whole sequences, the micro-batches are the divisors of what each has.
+    """
+    begin, end = groups.ends[cluster], groups.ends[cluster + 1]
+    owner = np.repeat(np.arange(len(cluster)), end - begin)
+    group = np.repeat(begin, end - begin) + counted_off(end - begin)
+    each, left = np.divmod(batches[owner], groups.data[group])
+    owner, group, each = (column[left == 0] for column in (owner, group, each))
+    shares, place = np.unique(each, return_inverse=True)
+    tried = [[size for size in space.micro_batches(share) if share % size == 0] for share in shares.tolist()]
+    many, sizes = np.array([*map(len, tried)], np.int64), np.array([*chain.from_iterable(tried)], np.int64)
+    first, count = np.cumsum(many) - many, many[place]
+    micro_batch = sizes[np.repeat(first[place], count) + counted_off(count)]
+    return np.repeat(owner, count), np.repeat(group, count), micro_batch
 
 
 class Candidates(NamedTuple):
@@ -225,5 +216,5 @@ class Candidates(NamedTuple):
 
 def _divided(places: Whole, size: int) -> tuple[Whole, Whole]:
     """Quotient and remainder, in a third of the time that `divmod` takes."""
-    quotient = places // size
+    quotient = places // max(size, 1)
     return quotient, places - quotient * size

@@ -1,54 +1,93 @@
-"""Degrees that divide into the GPUs, and the memory of what they hold, whatever the batch.
+"""Degrees that divide into the GPUs of some clusters, and the memory of what they hold, whatever the batch.
 
-All combinations of pipeline, tensor and context degrees are tables: that of what divides has an axis for each of them
-and for the degree of experts, so that no loop walks over them. What batches have in common is worked out once.
+The pipeline, tensor and context degrees that divide are rows, those of one cluster after those of another; the degree
+of experts and the sharding are axes beside them, so that no loop walks over any of them. What batches have in common is
+worked out once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from app.formulas.training import memory
 from app.formulas.training.columns import Columns, Numbers, Whole, written_out
 from app.formulas.training.divisibility import Flags, gpus_divide, heads_exchange
-from app.formulas.training.fixed_degrees import GRADIENTS, NONE, OPTIMIZER
-from app.formulas.training.search_cache import Kept
+from app.formulas.training.fixed_degrees import GRADIENTS, NONE, OPTIMIZER, FixedDegrees
+from app.formulas.training.search_cache import Kept, Spaces
 from app.formulas.training.search_space import Space
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Degrees that divide into the GPUs, whatever the batch, and what they hold.
+class Stages:
+    """The stages that there can be: pipeline and virtual-pipeline degrees, those of a pipeline degree together.
 
-    A group is a pipeline, a tensor and a context degree; a state is that, a sharding and an experts' degree.
+    Attributes:
+        degrees: pipeline and virtual-pipeline degree of each [1].
+        pipeline: the different pipeline degrees, ascending [1].
+        first, count: where those of each pipeline degree begin, and how many there are [1].
+        chunked: how many of these have several chunks [1].
+    """
+
+    degrees: Whole
+    pipeline: Whole
+    first: Whole
+    count: Whole
+    chunked: Whole
+
+    @classmethod
+    def of(cls, stages: Sequence[tuple[int, int]]) -> Stages:
+        """Those of a list."""
+        degrees = np.array(sorted(stages), np.int64).reshape(-1, 2)
+        pipeline, first, kind, count = np.unique(
+            degrees[:, 0], return_index=True, return_inverse=True, return_counts=True
+        )
+        chunked = np.bincount(kind, degrees[:, 1] > 1, len(pipeline)).astype(np.int64)
+        return cls(degrees, pipeline, first, count, chunked)
+
+    def counted(self, kind: Whole, rounds: Flags) -> Whole:
+        """How many of them splits have, those of several chunks only in whole rounds [1]."""
+        chunked = self.chunked[kind]
+        return self.count[kind] - np.where(rounds, 0, chunked)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Degrees that divide into the GPUs of some clusters, whatever the batch, and what they hold.
+
+    A group is a cluster and a pipeline, tensor and context degree that divide into it; a state is that, a sharding and
+    an experts' degree.
 
     Attributes:
         variants: ways to run each that are not told apart by these: sharding, recomputation, sequence parallelism [1].
-        enumerated: whole configurations of each micro-batch [1].
-        stages: pipeline and virtual-pipeline degree of each stage [1].
-        kind: of each stage, the place of its pipeline degree among these [1].
-        chunked: of each stage, 1 where it has several chunks, else 0 [1].
-        degrees: pipeline, tensor, context and experts' degrees, each ascending [1].
-        data: replicas of each group, with an axis for the experts' degree, rounded down [1].
-        experts: experts' degrees that each can have, its ranks dividing into such groups, and as `shares` and
-            `heads_exchange` say; none where it does not multiply to the cluster [1].
-        open: whether each state divides, with axes for sharding and these degrees.
+        enumerated: whole configurations of each micro-batch on each cluster [1].
+        stages: what there can be of them.
+        ends: where the groups of each cluster end, after a 0 [1].
+        axes: tensor, context and experts' degrees, each ascending [1].
+        cluster: of each group, the place of its cluster [1].
+        kind, tensor, context: of each group, the places of its degrees among those of the stages and the axes [1].
+        data: replicas of each [1].
+        experts: experts' degrees that each can have, its ranks dividing into such groups [1].
+        open: whether each state divides, by sharding, group and experts' degree.
         columns: sharding and degrees of each state, in this order [1].
         spare: whether sharded gradients are for what does not fit with the optimizer state alone sharded.
         recompute: levels, ascending [1].
         states: memory of each state, as such a table [B].
-        kept_bytes: what a token leaves in a layer, by level and tensor degree: see `memory.kept_bytes` [B].
+        kept_bytes: what a token leaves in a layer, by level, cluster and tensor degree: see `memory.kept_bytes` [B].
     """
 
     variants: int
-    enumerated: int
-    stages: Whole
+    enumerated: Whole
+    stages: Stages
+    ends: Whole
+    axes: Sequence[Whole]
+    cluster: Whole
     kind: Whole
-    chunked: Whole
-    degrees: Sequence[Whole]
+    tensor: Whole
+    context: Whole
     data: Whole
     experts: Numbers
     open: Flags
@@ -59,59 +98,107 @@ class Groups:
     kept_bytes: tuple[Numbers, Numbers]
 
     @classmethod
-    def of(cls, space: Space) -> Groups:
-        """Kept: all batches of a job on a cluster share them."""
-        return _known.of(space.with_batch(0.0), _groups)
+    def of(cls, spaces: Sequence[Space]) -> Groups:
+        """Those of clusters and jobs, whatever the batch. Those of a lone one are kept: all its batches share them."""
+        return _known.of(spaces, _groups) if len(spaces) == 1 else _groups(tuple(spaces))
 
     @property
     def nbytes(self) -> int:
         """What they take [B]."""
-        tables = (self.data, self.experts, self.open, self.states)
-        return sum(table.nbytes for table in (*tables, *self.columns.values(), *self.kept_bytes))
+        places = (self.cluster, self.kind, self.tensor, self.context, self.data, self.experts)
+        tables = (*places, self.open, self.states, *self.columns.values(), *self.kept_bytes)
+        return sum(table.nbytes for table in tables)
 
 
-def _groups(space: Space) -> Groups:
-    shape, job, gpus, fixed, software = space.shape, space.job, space.gpus, space.fixed, space.software
-    lists = space.degrees()
-    stages = np.array(space.stages(lists["pipeline"]), np.int64).reshape(-1, 2)
-    p, kind = np.unique(stages[:, 0], return_inverse=True)
-    t, c, e, shardings = (np.array(lists[name], np.int64) for name in ("tensor", "context", "expert", "sharding"))
-    across = t[:, None, None], p[:, None, None, None], c[:, None]
-    data, whole, spread = gpus_divide(gpus, *across, e * fixed.ranks_of_expert(across[0]))
-    spread &= fixed.shares(data * across[2]) & heads_exchange(shape, across[0], across[2], fixed.context_exchange)
+def _groups(spaces: Spaces) -> Groups:
+    shape, fixed, software = spaces[0].shape, spaces[0].fixed, spaces[0].software
+    merged, lists = Space.merged(spaces), [space.degrees() for space in spaces]
+    stages = Stages.of(spaces[0].stages(_union(lists, "pipeline")))
+    axes = t, c, e = tuple(np.array(_union(lists, name), np.int64) for name in ("tensor", "context", "expert"))
+    places, data, whole, spread = _divided(merged, lists, stages, axes)
+    enumerated = np.bincount(places[0], stages.count[places[1]] * whole, len(spaces)).astype(np.int64)
+    kept = np.flatnonzero(spread.any(axis=-1))
+    cluster, kind, tensor, context, data, spread = (column[kept] for column in (*places, data, spread))
 
-    # Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
-    sharding, open_ = shardings[:, *[None] * 4], spread[None]
-    if fixed.sharding is None:
-        several = data * across[2] > 1
-        kinds = shardings[shardings > NONE][:, *[None] * 4]
-        sharding = np.where(several, kinds, NONE)
-        open_ = spread & (several | (kinds == OPTIMIZER))
-
-    axes = np.ix_(*(axis.astype(np.float64) for axis in (p, t, c, e)))
-    kept = dict(zip(("pipeline", "tensor", "context", "expert"), axes, strict=True))
-    kept["sharding"] = sharding.astype(np.float64)
-    tensor, levels = t.astype(np.float64), np.array(lists["recompute"])[:, None]
-    layer = fixed.spread(gpus, {"tensor": tensor, "sequence_parallel": np.asarray(fixed.splits(tensor))}, levels)
-    left, left_whole = memory.kept_bytes(shape, job, layer, software)
-    table = len(levels), len(t)
-    variants = len(shardings) * len(levels) * len(lists["sequence_parallel"])
+    sharding, open_ = _shared(np.array(lists[0]["sharding"], np.int64), (data * c[context])[:, None], spread, fixed)
+    names = "pipeline", "tensor", "context", "expert", "sharding"
+    degrees = stages.pipeline[kind, None], t[tensor, None], c[context, None], e[None], sharding
+    columns = {name: axis.astype(np.float64) for name, axis in zip(names, degrees, strict=True)}
+    rows = merged.of_owners(cluster[:, None])
+    held = sum(memory.states(shape, rows.job, fixed.spread(rows.gpus, columns), software))
+    variants = len(lists[0]["sharding"]) * len(lists[0]["recompute"]) * len(lists[0]["sequence_parallel"])
     return Groups(
         variants=variants,
-        enumerated=int(whole[kind].sum()) * len(e) * variants,
+        enumerated=enumerated * np.array([len(each["expert"]) * variants for each in lists]),
         stages=stages,
+        ends=np.searchsorted(cluster, np.arange(len(spaces) + 1)),
+        axes=axes,
+        cluster=cluster,
         kind=kind,
-        chunked=np.where(stages[:, 1] > 1, 1, 0),
-        degrees=(p, t, c, e),
+        tensor=tensor,
+        context=context,
         data=data,
-        experts=np.count_nonzero(spread & whole, axis=-1).astype(np.float64),
+        experts=np.count_nonzero(spread, axis=-1).astype(np.float64),
         open=open_,
-        columns={name: written_out(axis, kept) for name, axis in kept.items()},
-        spare=fixed.sharding is None and GRADIENTS in lists["sharding"],
-        recompute=lists["recompute"],
-        states=np.broadcast_to(sum(memory.states(shape, job, fixed.spread(gpus, kept), software)), open_.shape),
-        kept_bytes=(np.broadcast_to(left, table), np.broadcast_to(left_whole, table)),
+        columns={name: written_out(column, columns) for name, column in columns.items()},
+        spare=fixed.sharding is None and GRADIENTS in lists[0]["sharding"],
+        recompute=lists[0]["recompute"],
+        states=np.broadcast_to(held, open_.shape),
+        kept_bytes=_kept_bytes(merged, len(spaces), t.astype(np.float64), lists[0]["recompute"]),
     )
+
+
+Lists = Sequence[Mapping[str, list[int]]]
+"""What is tried on each cluster, see `Space.degrees`."""
+
+
+def _divided(
+    merged: Space, lists: Lists, stages: Stages, axes: Sequence[Whole]
+) -> tuple[Sequence[Whole], Whole, Flags, Flags]:
+    """Of all that is tried the places of the cluster, and of the pipeline, tensor and context degree.
+
+    With the replicas, rounded down; whether the degrees multiply to the cluster; and by the experts' degree, whether
+    they also divide into groups of experts, and as `shares` and `heads_exchange` say.
+    """
+    (t, c, e), fixed = axes, merged.fixed
+    p_tried, t_tried, c_tried = (
+        np.array([np.isin(values, each[name]) for each in lists])
+        for name, values in (("pipeline", stages.pipeline), ("tensor", t), ("context", c))
+    )
+    tried = p_tried[:, :, None, None] & t_tried[:, None, :, None] & c_tried[:, None, None, :]
+    places = cluster, kind, tensor, context = np.nonzero(tried)
+    gpus = np.broadcast_to(merged.gpus, len(lists))[cluster, None]
+    across = t[tensor, None], stages.pipeline[kind, None], c[context, None]
+    data, whole, spread = gpus_divide(gpus, *across, e * fixed.ranks_of_expert(across[0]))
+    spread &= whole & fixed.shares(data * across[2])
+    spread &= heads_exchange(merged.shape, across[0], across[2], fixed.context_exchange)
+    return places, data[:, 0], whole[:, 0], spread
+
+
+def _union(lists: Lists, name: str) -> list[int]:
+    """What is tried of a degree on any cluster, ascending [1]."""
+    return sorted({*chain.from_iterable(each[name] for each in lists)})
+
+
+def _shared(shardings: Whole, replicas: Whole, spread: Flags, fixed: FixedDegrees) -> tuple[Whole, Flags]:
+    """The sharding of each state, and which states are open.
+
+    Nothing can be shared by one replica; among several, sharing the optimizer state never loses.
+    """
+    if fixed.sharding is not None:
+        return shardings[:, None, None], spread[None]
+    several, kinds = replicas > 1, shardings[shardings > NONE][:, None, None]
+    return np.where(several, kinds, NONE), spread & (several | (kinds == OPTIMIZER))
+
+
+def _kept_bytes(merged: Space, clusters: int, tensor: Numbers, recompute: Sequence[int]) -> tuple[Numbers, Numbers]:
+    """What a token leaves in a layer, and while it is repeated, by level, cluster and tensor degree [B]."""
+    levels, rows = np.array(recompute)[:, None, None], merged.of_owners(np.arange(clusters)[:, None])
+    split = np.asarray(merged.fixed.splits(tensor))
+    layer = merged.fixed.spread(rows.gpus, {"tensor": tensor, "sequence_parallel": split}, levels)
+    left, left_whole = memory.kept_bytes(merged.shape, rows.job, layer, merged.software)
+    table = len(levels), clusters, len(tensor)
+    return np.broadcast_to(left, table), np.broadcast_to(left_whole, table)
 
 
 _known: Kept[Groups] = Kept(2_000_000)

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from app.formulas.arrays import Array
 from app.formulas.records import but
 from app.formulas.training.arguments import ALL_TO_ALL, Job, Software
+from app.formulas.training.columns import Whole
 from app.formulas.training.divisibility import Counts, divisors, heads_divide, pairs_up, staged
 from app.formulas.training.fixed_degrees import GRADIENTS, SHARDINGS, FixedDegrees
+from app.formulas.training.stacking import rows_of, stacked
 from app.formulas.transformer import Shape
 
 SHORTEST_SHARE = 512
@@ -40,8 +44,24 @@ class Space(NamedTuple):
     fragmentation: Array
 
     def with_batch(self, batch: Array) -> Space:
-        """The same with other sequences in a step, or with some in each row [1]."""
+        """The same with other sequences in a step [1]."""
         return self._replace(job=but(self.job, global_batch=batch))
+
+    @classmethod
+    def merged(cls, spaces: Sequence[Space]) -> Space:
+        """Several of one model and stack as one, whose numbers are columns where they differ; the only one as it is."""
+        first, *others = spaces
+        if not others:
+            return first
+        return first._replace(
+            job=stacked([space.job for space in spaces]), gpus=np.array([space.gpus for space in spaces])
+        )
+
+    def of_owners(self, owners: Whole) -> Space:
+        """Of several that are merged the one that each row belongs to; a lone one is that of every row."""
+        if not isinstance(self.gpus, np.ndarray):
+            return self
+        return self._replace(job=rows_of(self.job, owners), gpus=self.gpus[owners])
 
     def degrees(self) -> dict[str, list[int]]:
         """Candidate values of each setting but the micro-batch, before they are combined.

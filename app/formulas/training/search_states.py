@@ -6,13 +6,10 @@ what a state holds and exchanges, so that candidates that share it share that to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.formulas import tail
 from app.formulas.arrays import Array, any_, maximum, where
@@ -20,26 +17,13 @@ from app.formulas.collectives.group_times import known_pair_of, pair_of, send_ti
 from app.formulas.records import but
 from app.formulas.training import exchanges, step, traffic
 from app.formulas.training.arguments import Parallelism
-from app.formulas.training.columns import (
-    Columns,
-    Numbers,
-    Whole,
-    columns_at,
-    distinct,
-    joined,
-    joined_columns,
-    written_out,
-)
+from app.formulas.training.columns import ROWS_AT_ONCE, Columns, Numbers, Whole, columns_at, distinct, written_out
 from app.formulas.training.exchanges import NOTHING, Exchange, StepExchanges
 from app.formulas.training.fixed_degrees import OPTIMIZER, PARAMETERS
 from app.formulas.training.search import Search
 from app.formulas.training.search_grid import Splits
 from app.formulas.training.search_groups import Groups
-from app.formulas.training.stacking import link_rows
 from app.formulas.transformer import Held
-
-ROWS_AT_ONCE = 4_000
-"""Configurations timed in one pass: their arrays stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +49,24 @@ class Between:
     optimizer: Numbers
     send: Numbers | None = None
 
+    @classmethod
+    def of(cls, merged: Search, families: Whole, splits: Splits, owner: Whole, state: Whole) -> tuple[Between, Whole]:
+        """What is exchanged beyond a layer by some candidates, and where that of each is.
+
+        That of a lone search is worked out for all states at once, since other batches of its job ask for them next.
+
+        Args:
+            merged: the searches as one.
+            families: of each, the place of the first of those that differ from it in nothing but their batch [1].
+            splits: what divides of them.
+            owner, state: of each candidate, the places of its search and its state [1].
+        """
+        if len(families) == 1:
+            return cls(*_of_all_states(merged.with_batch(0.0))), state
+        many = splits.groups.open.size
+        different, place = np.unique(families[owner] * many + state, return_inverse=True)
+        return cls(*_of_states(merged, splits.groups, different // many, different % many)), place
+
     @cached_property
     def places(self) -> Whole:
         """Which of the different places of stages each state has."""
@@ -86,18 +88,18 @@ class Between:
         held = Held(self.dense[state], self.expert[state], self.layer[state])
         return step.State(held, self.optimizer[state], tail.deviations(search.gpus))
 
-    def rows(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole) -> StepExchanges:
+    def rows(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole, owner: Whole) -> StepExchanges:
         """Those of some candidates, by the states that they have; equal sends between stages are timed once."""
         sharded = parallelism.sharding == PARAMETERS
         flat = any_(search.software.flat_sharding > 0)
         return StepExchanges(
-            pipeline=Exchange(self._send(search, parallelism, cell, state), self.far[state]),
+            pipeline=Exchange(self._send(search, parallelism, cell, state, owner), self.far[state]),
             gather=Exchange(where(sharded, self.gather[state], 0.0)) if any_(sharded) else NOTHING,
             flat_gather=Exchange(where(sharded, self.flat_gather[state], 0.0)) if flat else NOTHING,
             data=Exchange(where(sharded, 0.0, self.data[state])),
         )
 
-    def _send(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole) -> Numbers:
+    def _send(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole, owner: Whole) -> Numbers:
         """Time of sending between the stages of some candidates [s]."""
         if self.send is not None:
             return self.send[self.places[state], cell]
@@ -108,61 +110,28 @@ class Between:
         place, first = number[key], np.empty(len(kinds), np.int64)
         first[place] = np.arange(len(place))
         some, volume = state[first], np.asarray(exchanges.pipeline_volume(search.shape, search.job, parallelism))
-        links = link_rows(search.links, first) if isinstance(search.gpus, np.ndarray) else search.links
+        links = search.links_of(owner[first])
         send: Numbers = np.asarray(send_time(pair_of(links, self.far[some], self.network[some]), volume[first]))[place]
         return send
-
-
-class States:
-    """The states of candidates of some searches: what each exchanges is worked out when it is first asked for.
-
-    Those of a lone batch are worked out all at once, since other batches of its job ask for them next.
-
-    Attributes:
-        places: of each state of each search, where it is in the columns; -1 where it was not worked out yet.
-        columns: those of `Between`, of all that was worked out.
-    """
-
-    def __init__(self, merged: Search, splits: Sequence[Splits]) -> None:
-        self._merged, self._groups = merged, [each.groups for each in splits]
-        self.places = [np.full(groups.open.size, -1) for groups in self._groups]
-        self.columns: tuple[NDArray[Any], ...] = ()
-        if len(splits) == 1 and len(splits[0].batches) == 1:
-            self.columns = _of_all_states(merged.with_batch(0.0))
-            self.places = [np.arange(len(self.columns[0]))]
-
-    def between(self, some: Sequence[Whole]) -> Between:
-        """What is exchanged beyond a layer, for some states of each search at least."""
-        missing, count = [], len(self.columns[0]) if self.columns else 0
-        for places, states in zip(self.places, some, strict=True):
-            asked = np.zeros(len(places), bool)
-            asked[states] = True
-            new = np.flatnonzero(asked & (places < 0))
-            places[new] = np.arange(count, count + len(new))
-            count += len(new)
-            missing.append(new)
-        if any(map(len, missing)):
-            parts = [part for part in (self.columns, _of_states(self._merged, self._groups, missing)) if part]
-            self.columns = tuple(map(joined, zip(*parts, strict=True)))
-        return Between(*self.columns)
 
 
 @lru_cache(maxsize=8)
 def _of_all_states(search: Search) -> tuple[Numbers, ...]:
     """What is exchanged beyond a layer, for all states. Kept: all batches of a job on a cluster share it."""
-    groups = Groups.of(search.space)
-    return _of_states(search, [groups], [np.arange(groups.open.size)])
+    groups = Groups.of([search.space.with_batch(0.0)])
+    every = np.arange(groups.open.size)
+    return _of_states(search, groups, np.zeros_like(every), every)
 
 
-def _of_states(merged: Search, groups: Sequence[Groups], kept: Sequence[Whole]) -> tuple[Numbers, ...]:
-    """What is exchanged beyond a layer, for some states of each search: the columns of `Between`."""
-    columns = joined_columns([columns_at(each.columns, states) for each, states in zip(groups, kept, strict=True)])
-    search = merged.of_owners(np.repeat(np.arange(len(groups)), [len(states) for states in kept]))
+def _of_states(merged: Search, groups: Groups, owner: Whole, state: Whole) -> tuple[Numbers, ...]:
+    """What is exchanged beyond a layer, for some states of some searches: the columns of `Between`."""
+    columns = columns_at(groups.columns, state)
+    search, links = merged.of_owners(owner), merged.links_of(owner)
     states, cal = search.parallelism(columns), search.calibration
     known = step.state_of(search.shape, search.job, search.gpu, states, cal, 1.0)
     if search.fixed.sharding is None and not search.shape.experts:  # of a lone replica experts may have several
         states = but(states, sharding=maximum(states.sharding, float(OPTIMIZER)))
-    alone = exchanges.replica_exchanges(search.shape, search.job, states, search.software, search.links, cal.bucket)
+    alone = exchanges.replica_exchanges(search.shape, search.job, states, search.software, links, cal.bucket)
 
     def together(*parts: Exchange) -> Array:
         return sum(traffic.beside_computation(part, cal) for part in parts)
@@ -171,7 +140,7 @@ def _of_states(merged: Search, groups: Sequence[Groups], kept: Sequence[Whole]) 
         together(alone.gather, alone.expert_gather),
         together(alone.flat_gather),
         together(alone.data, alone.expert_data),
-        *exchanges.stage_place(states, search.links),
+        *exchanges.stage_place(states, links),
         known.held.dense,
         known.held.expert,
         known.held.layer,

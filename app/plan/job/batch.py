@@ -24,25 +24,34 @@ def settled(setups: Sequence[JobSetup], quickest: int | None = None) -> list[Set
     is as good as usual, no other is tried.
     """
     offered = [list(_offered(setup)) for setup in setups]
-    even = {
-        place: setup.with_batch(batch)
-        for place, (setup, offers) in enumerate(zip(setups, offered, strict=True))
-        if (batch := _even(setup, offers))
-    }
-    by_place = dict(zip(even, zip(even.values(), search_all([*even.values()], quickest), strict=True), strict=True))
-    by_place = {place: candidate for place, candidate in by_place.items() if candidate[1].feasible}
-    tried = {
-        place: [setup.with_batch(batch) for batch in dict.fromkeys(batch for _, batch in offers)] or [setup]
-        for place, (setup, offers) in enumerate(zip(setups, offered, strict=True))
-        if place not in by_place
-    }
-    searches = iter(search_all([candidate for candidates in tried.values() for candidate in candidates], quickest))
-    for place, candidates in tried.items():
-        usual, aversion = setups[place].request.batch, setups[place].catalog.training["batch"]["aversion"].typical
-        by_place[place] = min(
-            ((candidate, next(searches)) for candidate in candidates), key=partial(_score, usual, aversion)
-        )
-    return [by_place[place] for place in range(len(setups))]
+    even = [_even(setup, offers) for setup, offers in zip(setups, offered, strict=True)]
+    first = [[batch] if batch else _different(offers) for batch, offers in zip(even, offered, strict=True)]
+    taken = _best_of(setups, first, quickest)
+    again = [place for place, batch in enumerate(even) if batch and not taken[place][1].feasible]
+    if again:
+        others = _best_of([setups[place] for place in again], [_different(offered[place]) for place in again], quickest)
+        for place, other in zip(again, others, strict=True):
+            taken[place] = other
+    return taken
+
+
+def _different(offered: Sequence[tuple[int, int]]) -> list[int]:
+    """The batches that are offered, each once."""
+    return [*dict.fromkeys(batch for _, batch in offered)]
+
+
+def _best_of(setups: Sequence[JobSetup], batches: Sequence[Sequence[int]], quickest: int | None) -> list[Settled]:
+    """Each job with the best of its batches, and its search for that; with its own where there is none."""
+    tried = [
+        [setup.with_batch(batch) for batch in some] or [setup] for setup, some in zip(setups, batches, strict=True)
+    ]
+    searches = iter(search_all([candidate for candidates in tried for candidate in candidates], quickest))
+    taken = []
+    for setup, candidates in zip(setups, tried, strict=True):
+        usual, aversion = setup.request.batch, setup.catalog.training["batch"]["aversion"].typical
+        found = [(candidate, next(searches)) for candidate in candidates]
+        taken.append(min(found, key=partial(_score, usual, aversion)))
+    return taken
 
 
 def _offered(setup: JobSetup) -> Iterator[tuple[int, int]]:
