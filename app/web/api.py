@@ -138,7 +138,16 @@ async def plan(request: Request) -> Response:
     if quick(scenario, loaded):
         await request.app.state.plans_together.turn(scenario, loaded)
         return work(lambda: False)
-    return await compute(request, work, heavy=is_heavy(scenario, loaded))
+    heavy = is_heavy(scenario, loaded)
+    if heavy or scenario.workload == "serving":
+        return await compute(request, work, heavy=heavy)
+    with request.app.state.plans_in_line.place(scenario, loaded) as prepare:
+
+        def prepared(stopped: Stopped) -> Response:
+            prepare()
+            return work(stopped)
+
+        return await compute(request, prepared)
 
 
 REPEATABLE = frozenset({"message", "gpus"})

@@ -68,6 +68,7 @@ def create_app(options: settings.Settings | None = None, catalog: Catalog | None
     app.state.page_cache = responses.PageCache()
     app.state.heavy_queue = heavy_queue.HeavyQueue(options)
     app.state.plans_together = plans_together.PlansTogether()
+    app.state.plans_in_line = plans_together.PlansInLine()
     app.state.forward = None
     versions = {"version": __version__, "catalog_version": catalog.version, "overrides": str(options.overrides or "")}
     metrics.describe(versions, app.state.heavy_queue.inside)

@@ -1,13 +1,18 @@
 """Plans that are asked for at the same time: their fabrics are designed, and their messages timed, in one go."""
 
 import asyncio
+import logging
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 
 from app.catalog.load import Catalog
 from app.plan.evaluate import prepare_together
 from app.plan.scenario import Scenario
+
+log = logging.getLogger("railyard")
 
 MOST = 8
 """Plans that are prepared together: as long as that takes nobody else is answered, and more gain no time."""
@@ -51,3 +56,36 @@ class PlansTogether:
         """Let the next go after so many rounds of the loop."""
         step = partial(self._after, rounds - 1) if rounds else self._next
         asyncio.get_running_loop().call_soon(step, catalog)
+
+
+class PlansInLine:
+    """Plans that wait for the thread of light questions: the first is prepared with those behind it."""
+
+    def __init__(self) -> None:
+        self.numbers = count()
+        self.waiting: dict[int, Scenario] = {}
+        """Those that are not prepared, in their order."""
+
+    @contextmanager
+    def place(self, scenario: Scenario, catalog: Catalog) -> Iterator[Callable[[], None]]:
+        """A place in the line until the plan is made, with what prepares it once it is its turn, if it is not by then.
+
+        A preparation that fails leaves each plan to itself.
+        """
+        number = next(self.numbers)
+        self.waiting[number] = scenario
+        try:
+            yield partial(self._prepare, number, catalog)
+        finally:
+            self.waiting.pop(number, None)
+
+    def _prepare(self, number: int, catalog: Catalog) -> None:
+        first = [each for each in list(self.waiting) if each >= number][:MOST]
+        if number not in first:
+            return
+        scenarios = [scenario for each in first if (scenario := self.waiting.pop(each, None))]
+        if len(scenarios) > 1:
+            try:
+                prepare_together(scenarios, catalog)
+            except Exception:
+                log.exception("Plans could not be prepared together")

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import chain
 
 import httpx
 import pytest
@@ -10,7 +12,7 @@ from app.catalog.load import Catalog, load_catalog
 from app.plan.scenario import Scenario
 from app.web import plans_together, settings
 from app.web.application import create_app
-from app.web.plans_together import PlansTogether
+from app.web.plans_together import PlansInLine, PlansTogether
 from tests.conftest import run_apart
 
 CATALOG = load_catalog()
@@ -99,3 +101,46 @@ def test_the_interface_prepares_plans_that_come_at_once_together(prepared: list[
     answers = run_apart(ask())
     assert [answer.json()["cluster"]["gpus"] for answer in answers] == sizes
     assert prepared == [sizes]
+
+
+def test_plans_in_line_for_a_thread_are_prepared_with_those_behind_them(prepared: list[list[int]]) -> None:
+    line, most = PlansInLine(), plans_together.MOST
+    with ExitStack() as stack:
+        places = [stack.enter_context(line.place(Scenario(gpus=gpus), CATALOG)) for gpus in range(1, most + 4)]
+        with line.place(Scenario(gpus=99), CATALOG):
+            pass  # its client has left
+        for prepare in places:
+            prepare()
+        last = stack.enter_context(line.place(Scenario(gpus=64), CATALOG))
+        last()
+    assert prepared == [[*range(1, most + 1)], [*range(most + 1, most + 4)]]  # and one alone by its plan
+    assert not line.waiting
+
+
+def test_a_line_that_cannot_be_prepared_is_left_to_itself(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
+        raise ArithmeticError
+
+    monkeypatch.setattr(plans_together, "prepare_together", fail)
+    line = PlansInLine()
+    with line.place(Scenario(gpus=8), CATALOG) as first, line.place(Scenario(gpus=16), CATALOG) as second:
+        first()
+        second()
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ArithmeticError]
+
+
+def test_the_interface_prepares_plans_together_whose_parallelism_is_searched(prepared: list[list[int]]) -> None:
+    sizes = [64, 128, 256, 512]
+
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(create_app(settings.Settings(access_log=False)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await asyncio.gather(*(client.get(f"/api/v1/plan?gpus={gpus}") for gpus in sizes))
+
+    answers = run_apart(ask())
+    assert [answer.json()["cluster"]["gpus"] for answer in answers] == sizes
+    together = [*chain.from_iterable(prepared)]
+    assert len(together) > 1  # the first may have begun by itself
+    assert together == [gpus for gpus in sizes if gpus in together]
