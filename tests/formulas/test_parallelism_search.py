@@ -191,6 +191,16 @@ def test_how_many_are_looked_at_first_changes_no_answer_to_many_searches(
                 assert one.smallest_memory == pytest.approx(alone.smallest_memory, rel=1e-15, nan_ok=True)
 
 
+@pytest.mark.parametrize(("gpus", "capacity"), [(80, 23e9), (96, 20e9)])
+def test_activations_on_the_host_leave_the_logits_their_memory(gpus: int, capacity: float) -> None:
+    # a wide vocabulary in little memory: with more activations, which are on the host, the logits take less beside them
+    model, job = shape.shape_of(CATALOG.models["hunyuan-a13b"]), Job(4096.0, 1024.0, offload_activations=1.0)
+    search = Search(model, job, replace(A100, memory_capacity=capacity), SOFT, CAL, LINKS, gpus)
+    several = [search, replace(search, job=replace(job, global_batch=192.0))]
+    for one, asked in zip(parallelism_search.best_of(several, quickest=1), several, strict=True):
+        assert one.best() == best(asked, quickest=1).best() is not None
+
+
 def test_the_experts_of_a_lone_replica_may_have_several() -> None:
     # Eight ranks hold the dense layers once and the experts of four ranks twice: their gradients are summed over pairs.
     job, fixed = Job(2048.0, 1024.0), FixedDegrees(tensor=8, expert=4)

@@ -84,10 +84,22 @@ class Splits:
         """The place of the pipeline degree of each [1]."""
         return self.groups.kind[self.group]
 
-    def room(self, limits: Numbers) -> Flags:
-        """Whether weights, gradients and optimizer state of each leave room, in some sharding, below the limits [B]."""
-        least = np.where(self.groups.open, self.groups.states, np.inf).min(axis=(0, -1))
-        return least[self.group] <= limits[self.owner]
+    def room(self, limits: Numbers) -> Numbers:
+        """What weights, gradients and optimizer state leave of the limits, in the sharding in which they are least [B].
+
+        Less than nothing where they leave none.
+        """
+        least: Numbers = np.where(self.groups.open, self.groups.states, np.inf).min(axis=(0, -1))
+        room: Numbers = limits[self.owner] - least[self.group]
+        return room
+
+    def columns(self, some: Whole, most: bool) -> dict[str, Numbers]:
+        """Some splits, degree by degree, in the most or the fewest chunks that there are stages for [1]."""
+        stages = self.groups.stages
+        pipeline, chunks = stages.degrees[stages.first + (stages.count - 1 if most else 0)].T.astype(np.float64)
+        kind = self.groups.kind[self.group[some]]
+        degrees = {"pipeline": pipeline[kind], "virtual_pipeline": chunks[kind]}
+        return degrees | columns_at(self.cells, self.cell[some])
 
     def grid(self, some: Whole | None = None) -> Grid:
         """The runs of some; ``None`` means all."""

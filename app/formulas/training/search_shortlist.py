@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from app.formulas.arrays import Array, any_
 from app.formulas.records import but
-from app.formulas.training import step
-from app.formulas.training.columns import Numbers, Whole, blocks, columns_at
+from app.formulas.training import memory, step
+from app.formulas.training.columns import Numbers, Whole, blocks
 from app.formulas.training.fitting import Enumeration, Fitting
 from app.formulas.training.layer_times import Layers
 from app.formulas.training.search import Search, SearchResult
-from app.formulas.training.search_choice import lowest_of_each, quickest_timed, time_of_rank
+from app.formulas.training.search_choice import ROUNDING, lowest_of_each, quickest_timed, time_of_rank
 from app.formulas.training.search_field import Field
 from app.formulas.training.search_grid import Grid, Splits
 
@@ -55,14 +56,41 @@ class _Table:
         searches, merged: these, and the same as one.
         limits: memory that may be filled of each [B].
         splits: what divides.
-        likely: those splits whose states leave room [1].
+        likely: those splits that may fit [1].
     """
 
     def __init__(self, searches: Sequence[Search], budget: float) -> None:
         self.searches, self.merged, self.spaces = searches, Search.merged(searches), [each.space for each in searches]
         self.limits = np.array([search.limit(budget) for search in searches])
         self.splits = Splits.of(self.spaces)
-        self.likely = np.flatnonzero(self.splits.room(self.limits))
+        self.likely = self._likely(self.splits.room(self.limits * (1 + ROUNDING)))
+
+    def _likely(self, room: Numbers) -> Whole:
+        """Splits that need no more than some room, as far as it is worth knowing before their layers are timed [1].
+
+        It takes as long as it saves but for layers with experts. Activations that go to the host have no such bound:
+        the more there are, the less memory the logits need beside them.
+        """
+        roomy: Whole = np.flatnonzero(room >= 0)
+        if len(self.splits.axes[-1]) == 1 or any_(self.merged.job.offload_activations > 0):
+            return roomy
+        lean = [self._activity(roomy[some]) <= room[roomy[some]] for some in blocks(len(roomy))]
+        likely: Whole = roomy[np.concatenate([np.empty(0, bool), *lean])]
+        return likely
+
+    def _activity(self, some: Whole) -> Array:
+        """What the activations of some splits take at least, whatever is recomputed, in the fewest chunks [B].
+
+        A layer leaves what it leaves at the level at which that is least, and none is alive while it is repeated.
+        """
+        groups, group = self.splits.groups, self.splits.group[some]
+        tensor = groups.cluster[group] * len(groups.axes[0]) + groups.tensor[group]
+        left, left_whole = (table.min(axis=0).ravel()[tensor] for table in groups.kept_bytes)
+        search, cal = self.merged.of_owners(self.splits.owner[some]), self.merged.calibration
+        runs = search.parallelism(self.splits.columns(some, most=False))
+        reserved = cal.context_memory, cal.fragmentation, (left, left_whole)
+        activations, logits, buffers = memory.activity(search.shape, search.job, runs, search.software, *reserved)
+        return activations + logits + buffers
 
     def fitting(self, grid: Grid) -> Fitting:
         """What fits of some runs."""
@@ -103,11 +131,8 @@ class _Table:
 
     def _floors(self, layers: Layers, some: Whole) -> Numbers:
         """The same of some splits [s]."""
-        splits, stages = self.splits, self.splits.groups.stages
-        kind, cell = splits.groups.kind[splits.group[some]], layers.cells[some]
-        pipeline, most = stages.degrees[stages.first + stages.count - 1].T.astype(np.float64)
-        degrees = {"pipeline": pipeline[kind], "virtual_pipeline": most[kind]}
+        splits, cell = self.splits, layers.cells[some]
         search = self.merged.of_owners(splits.owner[some])
-        parallelism = search.parallelism(degrees | columns_at(splits.cells, splits.cell[some]))
+        parallelism = search.parallelism(splits.columns(some, most=True))
         times = layers.quickest[cell], layers.heads[cell]
         return np.asarray(step.undisturbed_time(*times, search.shape, search.job, parallelism, search.calibration))
