@@ -121,11 +121,18 @@ def _communicating(scenario: Scenario, catalog: Catalog) -> tuple[Network, Commu
 
 @nan_is_an_answer
 def prepare_together(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
-    """Work out at once what takes several plans little longer than one: the plan of each finds its fabrics designed and
-    its message timed.
+    """Work out at once what takes several plans of training little longer than one: the plan of each finds its fabrics
+    designed, its message timed and the quickest ways to run its job.
     """
     design_with_rivals(scenarios, catalog)
-    time_all_reduces([_communicating(scenario, catalog)[1:] for scenario in scenarios])
+    joined = [_communicating(scenario, catalog) for scenario in scenarios]
+    time_all_reduces([(fabric, message) for _, fabric, message in joined])
+    jobs = (
+        (network.cluster, fabric, JobRequest.of(scenario, catalog))
+        for scenario, (network, fabric, _) in zip(scenarios, joined, strict=True)
+        if scenario.workload == "training"
+    )
+    training_job.search_together(jobs, catalog)
 
 
 def _training(

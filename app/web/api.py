@@ -139,7 +139,8 @@ async def plan(request: Request) -> Response:
         await request.app.state.plans_together.turn(scenario, loaded)
         return work(lambda: False)
     heavy = is_heavy(scenario, loaded)
-    if heavy or scenario.workload == "serving":
+    every_way = not {"alternatives", "cloud"}.isdisjoint(selected.long)
+    if heavy or every_way or scenario.workload == "serving":
         return await compute(request, work, heavy=heavy)
     with request.app.state.plans_in_line.place(scenario, loaded) as prepare:
 

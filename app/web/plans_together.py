@@ -1,4 +1,4 @@
-"""Plans that are asked for at the same time: their fabrics are designed, and their messages timed, in one go."""
+"""Plans that are asked for at the same time: what takes several little longer than one is worked out in one go."""
 
 import asyncio
 import logging

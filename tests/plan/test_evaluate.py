@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
+from app.formulas.training import parallelism_search
 from app.plan.cluster import counterpart
-from app.plan.evaluate import evaluate
+from app.plan.evaluate import evaluate, prepare_together
 from app.plan.job import job as training_job
 from app.plan.network import network_of
 from app.plan.recommendation import degrees, run_on
@@ -301,3 +302,21 @@ def test_a_verdict_says_what_saves_more_than_what_takes_the_most(asked: dict[str
         plan.verdict
     )
     assert "limits it" not in plan.verdict
+
+
+def test_plans_prepared_together_are_those_of_each_alone_and_find_their_searches_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: tuple[dict[str, Any], ...] = (
+        {"gpus": 96, "global_batch": 96},
+        {"gpus": 1000, "scale_out": "roce-400", "global_batch": 1000},
+        {"gpus": 64, "model": "llama-3-8b", "global_batch": 256},
+        {"gpus": 16, "model": "mixtral-8x7b", "global_batch": 64, "tensor_parallel": 2},
+        {"gpus": 64, "workload": "serving", "model": "llama-3-8b"},
+    )
+    scenarios = [Scenario(**each) for each in asked]
+    alone = [evaluate(scenario, CATALOG, ()) for scenario in scenarios]
+    unused = load_catalog()  # of which nothing is known yet
+    prepare_together(scenarios, unused)
+    monkeypatch.delattr(parallelism_search, "best")
+    assert [evaluate(scenario, unused, ()) for scenario in scenarios] == alone

@@ -42,6 +42,7 @@ from app.plan.job.calibration import (
 )
 from app.plan.job.layout import chunks_of
 from app.plan.job.shape import shape
+from app.plan.kept import Kept
 from app.plan.result import Parallelism
 from app.plan.scenario import (
     ModelRequest,
@@ -435,14 +436,24 @@ class JobSetup:
 
     def search(self, budget: float | None = None, timed: bool = True, quickest: int | None = None) -> SearchResult:
         """Every way to run the job that fills no more than a share of the memory, or so many, quickest first."""
-        search = _known_search if quickest is None else _known_quickest
-        return search(self.asked, self.budget if budget is None else budget, timed, quickest)
+        asked = self.asked, self.budget if budget is None else budget, timed, quickest
+        if quickest is None:
+            return _known_search(*asked)
+        result = _QUICKEST.get(asked)
+        if result is None:
+            result = parallelism_search.best(*asked)
+            _QUICKEST.add(asked, result)
+        return result
+
+    def searched(self, quickest: int, result: SearchResult) -> None:
+        """Keep what such a search came to that was made together with others."""
+        _QUICKEST.add((self.asked, self.budget, True, quickest), result)
 
 
 _known_search = lru_cache(maxsize=4)(parallelism_search.best)
 """Kept: run length, prices and failures change a plan and not its search, half of a plan's time; few, as each holds all
 ways to run a job, some megabytes."""
-_known_quickest = lru_cache(maxsize=32)(parallelism_search.best)
+_QUICKEST: Kept[tuple[Search, float, bool, int | None], SearchResult] = Kept(32)
 
 
 def schedule_of(par: arguments.Parallelism) -> str:

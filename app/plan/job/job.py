@@ -1,5 +1,6 @@
 """The training job of a plan: the best way to spread it, its step, its memory and what bounds it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -26,6 +27,7 @@ from app.plan.job.group_traffic import group_traffic
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
 from app.plan.job.job_findings import findings, interrupted, no_progress
 from app.plan.job.run_time import quickest_times, step_time, ways_to_run
+from app.plan.job.search_together import search_all
 from app.plan.job.shape import shape_fields
 from app.plan.job.storage import Checkpointing, checkpointing, storage_of
 from app.plan.job.storage import explain as explain_storage
@@ -145,6 +147,22 @@ def plan_job(
         checkpoints=checkpoints,
         exchanges=timing.exchanges,
     )
+
+
+def search_together(jobs: Iterable[tuple[Cluster, Communication, JobRequest]], catalog: Catalog) -> None:
+    """Search for the quickest ways to run several jobs in few calls, so that `plan_job` finds those of each.
+
+    A job whose batch is open searches for several batches at a time, and one that is given whole for nothing.
+    """
+    setups = [
+        JobSetup.of(cluster, request, catalog, step_inputs(cluster, fabric, request, catalog, drawn=True).typical)
+        for cluster, fabric, request in jobs
+        if request.model.global_batch is not None
+    ]
+    open_ones = [setup for setup in setups if not setup.fixed.whole]
+    if len(open_ones) > 1:
+        for setup, result in zip(open_ones, search_all(open_ones, WAYS), strict=True):
+            setup.searched(WAYS, result)
 
 
 def _training(
