@@ -1,11 +1,9 @@
 """All-reduce of a plan: its time by algorithm and protocol, against message and cluster size, and what to say of it."""
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from math import isfinite
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +36,7 @@ from app.formulas.fabric.placement import network_share
 from app.formulas.records import but
 from app.plan.band import Draws
 from app.plan.communication import Communication, algorithms, wire_time_of_a_byte, wire_times_of_a_byte
+from app.plan.kept import Kept
 from app.plan.machine import of_gpu, side_by_side
 from app.plan.result import AllReduce, Explanation, Finding, Term, Timing
 from app.units import percent, show
@@ -306,23 +305,8 @@ Asked = tuple[Communication, float]
 """What times the transfers of a cluster, and the message that its GPUs reduce [B]."""
 
 
-class _Kept(OrderedDict[Asked, Reduction]):
-    """The reductions made last: every job that exchanges as many bytes on a cluster shares one, 1 ms of a plan."""
-
-    def forget(self) -> None:
-        """Keep none."""
-        with _LOCK:
-            self.clear()
-
-    def add(self, asked: Asked, reduction: Reduction) -> None:
-        """Keep one more, and no more than so many."""
-        with _LOCK:
-            self[asked] = reduction
-            while len(self) > _MOST_KEPT:
-                self.popitem(last=False)
-
-
-_KEPT, _MOST_KEPT, _LOCK = _Kept(), 32, Lock()
+_KEPT: Kept[Asked, Reduction] = Kept(32)
+"""The reductions made last: every job that exchanges as many bytes on a cluster shares one, 1 ms of a plan."""
 
 
 def time_all_reduce(fabric: Communication, message: float) -> Reduction:
