@@ -464,7 +464,7 @@ def links_of(**asked) -> Links:
 
 def test_the_rate_of_a_group_is_that_of_the_link_that_binds() -> None:
     """A replica's gradients on L40S wait for PCIe, which all rings of a server pass, not for its eight ports."""
-    bus, _, gradients = evaluate(Scenario(gpu="l40s", gpus=64, model="llama-3-8b"), CATALOG, ()).training.groups
+    bus, _, gradients = evaluate(Scenario(gpu="l40s", gpus=64, model="llama-3-8b"), CATALOG).training.groups
     assert (bus.group, bus.crosses) == ("context_parallel", "scale_up")
     assert (gradients.group, gradients.crosses) == ("data_parallel", "leaf")
     assert gradients.bandwidth == pytest.approx(bus.bandwidth)
@@ -473,7 +473,7 @@ def test_the_rate_of_a_group_is_that_of_the_link_that_binds() -> None:
 
 def test_gradients_of_one_gpu_of_a_server_each_have_the_rate_of_their_port() -> None:
     tensor, gradients = evaluate(
-        Scenario(gpus=64, model="llama-3-8b", tensor_parallel=8, pipeline_parallel=1, context_parallel=1), CATALOG, ()
+        Scenario(gpus=64, model="llama-3-8b", tensor_parallel=8, pipeline_parallel=1, context_parallel=1), CATALOG
     ).training.groups
     assert gradients.ranks_inside == 1
     assert gradients.bandwidth < 400e9 / 8 < tensor.bandwidth

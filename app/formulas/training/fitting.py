@@ -50,7 +50,7 @@ class Fitting:
             where none fits [1].
         activity: memory of the activations of each run, by that place [B].
         feasible: how many fit, of each search [1].
-        smallest: of searches of which none does, what needs least and how much, as in `SearchResult`.
+        smallest: of searches of which none does, by number, how much the least takes, and what that is [B].
     """
 
     grid: Grid
