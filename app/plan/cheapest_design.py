@@ -7,7 +7,6 @@ Parts that cost a little less may draw so much more that their building costs mo
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from app.formulas.fabric.cabling import RailRuns
 from app.plan.bill_of_materials import LEVELS, Cages, Carried, laid_out, media_of, of_each_length, part_counts
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
+from app.plan.kept import Kept
 from app.plan.least_cost import LeastCosts, Narrowed
 from app.plan.leaves import TAPERS_TRIED, TREES, fit, narrower_than, sizes_tried
 from app.plan.offers import UNREACHED, Offers, in_place, link_prices, offers
@@ -104,20 +104,10 @@ class _Asked(NamedTuple):
         return self.hosts.nodes, self.hosts.nics_per_node
 
 
-class _Kept(dict[_Asked, Chosen]):
-    """What was chosen, oldest first."""
-
-    def forget(self) -> None:
-        """Keep nothing."""
-        with _LOCK:
-            self.clear()
-
-
-_KEPT = _Kept()
-"""What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports."""
-_MOST_KEPT = 12_288
-"""The whole catalogue asks for 8,300, two kilobytes each, whatever the job: of fewer none would be found again."""
-_LOCK = Lock()
+_KEPT: Kept[_Asked, Chosen] = Kept(12_288)
+"""What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports. The whole catalogue asks for
+8,300, two kilobytes each, whatever the job: of fewer none would be found again.
+"""
 
 
 Wish = tuple[tuple[SwitchPair, ...], Cluster, DesignRequest]
@@ -144,10 +134,7 @@ def choose_all(wishes: Iterable[Wish], prices: PriceList) -> list[Chosen]:
     for portion in _portions(searches, lambda search: search.many_sizes):
         for search, found in _cheapest(portion, prices):
             chosen[search.asked] = found
-            with _LOCK:
-                while len(_KEPT) >= _MOST_KEPT:
-                    del _KEPT[next(iter(_KEPT))]
-                _KEPT[search.asked] = found
+            _KEPT.add(search.asked, found)
     return [chosen[key] for key, _ in asked]
 
 

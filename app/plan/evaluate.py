@@ -158,8 +158,7 @@ def _training(
         cloud=training_job.configurations(job) if "cloud" in include else (),
         groups=training_job.groups(job) if "details" in include else (),
     )
-    of_network = *network.findings, *older_is_quicker(network)
-    findings = *of_network, *job.findings, *reduction.findings, *held_by(job.setup, cost.findings)
+    of_network, of_cost = chain(network.findings, older_is_quicker(network)), held_by(job.setup, cost.findings)
     parts = training, job.memory, job.storage, job.bottleneck, _erring(cost.costs, job)
     drawn = DrawnPlan(cost.owned, _reduced(reduction, "alternatives" in include), parts[-1], *parts[:-1])
     shared = _of_hardware(cost.owned, _not_made(include)), _of_reduction(reduction, "alternatives" in include)
@@ -171,7 +170,7 @@ def _training(
         findings=by_severity(
             chain(
                 of_question(cluster, scenario, catalog),
-                findings,
+                chain(of_network, job.findings, reduction.findings, of_cost),
                 capacity_findings(job.storage, scenario.storage_capacity, scenario.storage_network),
                 network_findings(job.storage, network.storage_rate, scenario.part(OperationRequest)),
             )
