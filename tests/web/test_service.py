@@ -582,7 +582,7 @@ def test_heavy_questions_have_the_processor_last() -> None:
 
 
 def test_light_questions_stay_quick_while_a_sweep_runs(server: str) -> None:
-    grid = {"grid": {"gpus": list(range(8, 1024, 8)), "model": ["llama-3-8b"]}}
+    grid = {"grid": {"gpus": list(range(8, 8192, 8)), "model": ["llama-3-8b"]}}
     sweep = threading.Thread(target=lambda: httpx.post(f"{server}/api/v1/sweep", json=grid, timeout=60))
     sweep.start()
     time.sleep(0.2)
