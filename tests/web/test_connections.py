@@ -279,7 +279,7 @@ def test_idle_connections_make_room_the_longest_idle_first(strict: Server) -> No
 
 def test_a_connection_at_work_is_not_closed_for_another(tmp_path: Path) -> None:
     with Server(tmp_path / "log", RAILYARD_MAX_CONNECTIONS="1") as running:
-        grid = b'{"grid": {"gpus": [%s]}}' % b",".join(b"%d" % gpus for gpus in range(8, 808, 8))
+        grid = b'{"grid": {"gpus": [%s]}}' % b",".join(b"%d" % gpus for gpus in range(8, 8008, 8))
         head = b"POST /api/v1/sweep HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n"
         with connect(running, 60) as busy:
             busy.sendall(head + b"content-length: %d\r\n\r\n" % len(grid) + grid)
