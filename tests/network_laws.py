@@ -18,7 +18,7 @@ from app.catalog.sampling import TYPICAL
 from app.formulas.collectives.ideal import bus_bandwidth
 from app.formulas.fabric.direct import torus_sides
 from app.formulas.fabric.placement import PINNED
-from app.plan.all_reduce import all_reduce_times, all_to_all_time
+from app.plan.all_reduce import all_reduce_times, time_all_reduce
 from app.plan.communication import Communication
 from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
 from app.plan.job.job import fabric_on
@@ -94,7 +94,7 @@ def reduced(fabric: Communication, message: float) -> float:
 
 def exchanged(fabric: Communication, message: float) -> float:
     """Time of an all-to-all over all GPUs [s]."""
-    return float(all_to_all_time(fabric, message, TYPICAL)[0])
+    return time_all_reduce(fabric, message).all_reduce.all_to_all_time.typical
 
 
 def times(asked: Asked) -> dict[str, float]:

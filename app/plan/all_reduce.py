@@ -401,15 +401,6 @@ def with_alternatives(reduction: Reduction) -> AllReduce[Draws]:
     return but(reduced, alternatives=tuple(alternatives))
 
 
-def all_to_all_time(fabric: Communication, message: float, sampling: Sampling = DRAWS) -> Floats:
-    """Time of an all-to-all of a message [B] over all GPUs, by the textbook or as the library delivers it [s]."""
-    machine, waiting = fabric.machine(sampling), fabric.waiting(float(fabric.gpus), sampling)
-    if fabric.ideal:
-        return np.atleast_1d(ideal_all_to_all_time(message, machine) * waiting)
-    lines = algorithms(fabric, "all-to-all", sampling)
-    return np.atleast_1d(shortest("all-to-all", message, machine, fabric.calibration(sampling), lines) * waiting)
-
-
 def _all_to_all(fabric: Communication, message: float, time: Floats, times: AllReduceTimes) -> Draws:
     """Time of an all-to-all [s] with what it rests on, as the all-reduce does, and the model's own error."""
     if fabric.ideal:

@@ -162,16 +162,6 @@ def machine(
     )
 
 
-def stacked(machines: Sequence[Machine], places: Sequence[int], width: int) -> Machine:
-    """Several machines as one, on the first axis: at each row the machine of that place, with ``width`` draws."""
-
-    def column(name: str) -> Array:
-        values = [np.broadcast_to(np.asarray(getattr(m, name), float).reshape(-1), width) for m in machines]
-        return np.stack(values)[places]
-
-    return Machine(**{entry.name: column(entry.name) for entry in fields(Machine)})
-
-
 def side_by_side(machines: Sequence[Machine]) -> Machine:
     """Several machines as one, on an axis before the draws; what all of them have stays as it is."""
 

@@ -62,8 +62,8 @@ def switches_in_words(fabric: Fabric) -> str:
     if fabric.shape and fabric.shape.peers:
         return f"{plural(leaves, 'switch')} in {TOPOLOGIES[fabric.topology]}"
     tiers = {"leaf": leaves, "spine": fabric.spine_switches, "core": fabric.core_switches}
-    there = [f"{count:,} {tier}" for tier, count in tiers.items() if count]
-    return f"{listed(there)} {'switch' if there == ['1 leaf'] else 'switches'}" if there else "no switches"
+    counts = [f"{count:,} {tier}" for tier, count in tiers.items() if count]
+    return f"{listed(counts)} {'switch' if counts == ['1 leaf'] else 'switches'}" if counts else "no switches"
 
 
 def _title(fabric: Fabric, shape: FabricShape) -> str:

@@ -245,9 +245,9 @@ def fabric_tables(fabric: Fabric) -> dict[str, Table]:
         SwitchTier("spine", fabric.spine_switches, links.leaf_spine if links else None, free.get("spine")),
         SwitchTier("core", fabric.core_switches, links.spine_core if links else None, free.get("core")),
     )
-    there = tuple(tier for tier in tiers if tier.switches != 0)
+    used = tuple(tier for tier in tiers if tier.switches != 0)
     about = Declaration("", "Switches and links", "Tier by tier.", table="switches")
-    return {"switches": listing(about, SwitchTier, there), **listings(fabric)}
+    return {"switches": listing(about, SwitchTier, used), **listings(fabric)}
 
 
 @record

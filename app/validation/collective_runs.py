@@ -41,6 +41,7 @@ from app.validation.row_names import (
     taken_for,
     taken_text,
     wiring_named,
+    word,
 )
 from app.validation.statistics import Statistics, grouped, reading, statistics, table
 
@@ -166,7 +167,7 @@ def _library(word: str) -> str:
 
 
 def _word(cells: Mapping[str, str], name: str) -> str:
-    text = cells.get(name, "").lower().replace("_", "-").replace(" ", "-")
+    text = word(cells.get(name, ""))
     return ALIASES.get(text, text)
 
 

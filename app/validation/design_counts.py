@@ -24,11 +24,11 @@ from app.plan.network import network_of
 from app.plan.reference_designs import Row, read
 from app.plan.scenario import Scenario
 from app.units import parse
+from app.validation.row_names import GIGABIT
 
 SWITCHES = ("leaf", "spine", "core")
 CABLES = ("node_leaf_cables", "leaf_spine_cables", "spine_core_cables")
 NEEDED = ("n_nodes", "nics_per_node", "ports", "port_gbps", "nic_gbps")
-GIGABIT = parse("1 Gb/s", "B/s")
 Counts = dict[str, int]
 
 

@@ -92,6 +92,18 @@ FAMILIES: tuple[tuple[str, str], ...] = (
 UNKNOWN = "unknown"
 
 
+GIGABIT = parse("1 Gb/s", "B/s")
+
+
+def word(text: str) -> str:
+    """A word of a column as the product writes it.
+
+    >>> word(" Full_Mesh "), word("no P2P")
+    ('full-mesh', 'no-p2p')
+    """
+    return text.strip().lower().replace("_", "-").replace(" ", "-")
+
+
 class Network(NamedTuple):
     """A network as it is written: its family, blank where none is stated, and the rate of its ports where it says so.
 
@@ -166,8 +178,8 @@ def wiring_named(text: str) -> str:
     >>> wiring_named("NVSwitch"), wiring_named("no P2P"), wiring_named("ring")
     ('switch', 'no-peer-to-peer', 'ring')
     """
-    word = text.strip().lower().replace("_", "-").replace(" ", "-")
-    return OTHER_WIRINGS.get(word, word)
+    said = word(text)
+    return OTHER_WIRINGS.get(said, said)
 
 
 def link_named(text: str, gpu: str, catalog: Catalog) -> str:

@@ -27,7 +27,7 @@ from app.plan.job.shape import shape
 from app.plan.scenario import ModelRequest, ParallelismRequest, Scenario
 from app.units import parse
 from app.validation.statistics import number, reading
-from app.validation.training_words import in_words
+from app.validation.training_words import OF_SHAPE, in_words
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "training.csv"
 
@@ -40,8 +40,6 @@ WORDS: tuple[tuple[str, str, Any], ...] = (
 CLUSTER = ("group", "stack", "model", "gpu", "precision", "stack_version")
 NOT_STATED = "not stated"
 NEEDED = ("gpus", "layers", "hidden", "heads", "sequence_length", "global_batch", "step_time_s")
-OF_SHAPE = ("layers", "hidden", "heads")
-"""What a row need not state of a model of which the size is known."""
 USUAL_VOCABULARY = 50257
 """GPT-2's, where a source does not print the vocabulary."""
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from app.catalog.load import Catalog
 from app.plan.scenario import SHAPE, SIZE
-from app.units import parse
-from app.validation.row_names import UNKNOWN, gpu_named, model_named, network_named, rate_stated
+from app.validation.row_names import GIGABIT, UNKNOWN, gpu_named, model_named, network_named, rate_stated, word
 from app.validation.statistics import number
 
 PRECISIONS = (
@@ -36,7 +35,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "attention_kernel": {},
 }
 """Other words for what a column may say."""
-GIGABIT = parse("1 Gb/s", "B/s")
+OF_SHAPE = ("layers", "hidden", "heads")
+"""What a row need not state of a model of which the size is known."""
 VERSION = re.compile(r"[ _-]v?\d+(?:\.\d+)+\S*$")
 MIXTURE = re.compile(r"moe|mixture|\dx\d|\ba\d+(?:\.\d+)?b", re.IGNORECASE)
 """Names of mixtures of experts, whose shape does not follow from a size."""
@@ -64,8 +64,8 @@ def in_words(row: Mapping[str, str], catalog: Catalog) -> tuple[dict[str, str], 
 
 
 def _word(text: str, others: Mapping[str, str]) -> str:
-    word = text.lower().replace("_", "-").replace(" ", "-")
-    return others.get(word, word)
+    said = word(text)
+    return others.get(said, said)
 
 
 def _network(cells: Mapping[str, str], gpu: str, catalog: Catalog) -> dict[str, str]:
@@ -79,7 +79,7 @@ def _network(cells: Mapping[str, str], gpu: str, catalog: Catalog) -> dict[str, 
 
 def _model(cells: Mapping[str, str], catalog: Catalog) -> dict[str, str]:
     """The shape of the catalogue's model that a row names and does not print; of a dense one, its size."""
-    if all(number(cells.get(name)) for name in ("layers", "hidden", "heads")):
+    if all(number(cells.get(name)) for name in OF_SHAPE):
         return {}
     name = cells.get("model", "")
     if key := model_named(name, catalog):

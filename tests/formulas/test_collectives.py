@@ -377,7 +377,7 @@ def test_small_messages_take_the_low_latency_protocol():
 @pytest.mark.parametrize("block", [1, 7, 40, 100])
 def test_a_large_sweep_is_the_same_piece_by_piece(block, monkeypatch):
     clusters = [cluster(gpu).machine(TYPICAL, np.array([[8.0], [16.0], [64.0]])) for gpu in ("a100-sxm", "h100-sxm")]
-    both = collective_machine.stacked(clusters, [0, 1], 3)  # as many GPU counts
+    both = collective_machine.side_by_side(clusters)
     sizes = np.geomspace(8, 1e9, 20)[:, None, None]
     whole = library.choose("all-reduce", sizes, both, CALIBRATION)
     monkeypatch.setattr(library, "_BLOCK", block)

@@ -10,7 +10,7 @@ from app.catalog.load import load_catalog
 from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.collectives.ideal import Machine
 from app.plan import communication
-from app.plan.machine import HardwareKind, hardware_class, hardware_kind, machine, stacked
+from app.plan.machine import HardwareKind, hardware_class, hardware_kind, machine, side_by_side
 from app.plan.scenario import Scenario
 
 CATALOG = load_catalog()
@@ -175,16 +175,15 @@ def test_a_machine_is_cut_into_domains_rounded_up():
     assert np.ravel(sizes.domains).tolist() == [1, 1, 3]
 
 
-def test_stacked_machines_are_rows_of_their_draws():
+def test_machines_side_by_side_are_rows_of_their_draws():
     systems = [
         communication.of_scenario(Scenario(scale_out=key), CATALOG).system for key in ("infiniband-ndr", "roce-400")
     ]
     each = [machine(system, 16, DRAWS, CATALOG) for system in systems]
     width = CATALOG.collectives["nvlink"]["fill"].draws().size
-    rows = stacked(each, [1, 0, 1], width)
+    rows = side_by_side([each[place] for place in (1, 0, 1)])
     for name in (entry.name for entry in fields(Machine)):
-        column = getattr(rows, name)
-        assert column.shape == (3, width)
+        column = np.broadcast_to(getattr(rows, name), (3, width))
         for row, place in zip(column, (1, 0, 1), strict=True):
             assert np.array_equal(row, np.broadcast_to(np.ravel(getattr(each[place], name)), width))
 

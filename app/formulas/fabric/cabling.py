@@ -335,8 +335,8 @@ class RailRuns(NamedTuple):
         place = counted_off(counts) + np.repeat(begin, counts)
         design = np.repeat(design, counts)
         first, last, rack = self._racks(floor, design, place)
-        there = place * self.unit_nodes[design] < self.nodes[design]
-        return np.where(there, floor.farthest_beside(rack, first, last), 0), *floor.diagonals(rack)
+        occupied = place * self.unit_nodes[design] < self.nodes[design]
+        return np.where(occupied, floor.farthest_beside(rack, first, last), 0), *floor.diagonals(rack)
 
     def _racks(self, floor: Floor, design: Integers, place: Integers) -> tuple[Integers, Integers, Integers]:
         """The first rack and the last of nodes of a unit of each of some designs, and that of its leaves."""
