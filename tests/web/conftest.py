@@ -1,5 +1,6 @@
 """What browser tests share: a planner, a browser without JavaScript, and a watch over what goes wrong unseen."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -34,6 +35,14 @@ def watched(context: BrowserContext, server: str) -> Iterator[list[str]]:
     yield wrong
     for event, listener in listeners.items():
         context.remove_listener(event, listener)
+
+
+def wait_until(page: Page, condition: str) -> None:
+    """Ask the page until it says yes: a condition left with it to ask again is refused by its security policy."""
+    last = time.monotonic() + 30
+    while not page.evaluate(condition):
+        assert time.monotonic() < last, f"never: {condition}"
+        page.wait_for_timeout(20)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from app.web import pages
 from app.web.pages.sections import SECTIONS
@@ -157,7 +157,7 @@ def test_no_section_of_a_plan_scrolls_the_page_sideways_once_it_is_brought_there
         page.set_viewport_size({"width": width, "height": 844})
         page.goto(server + "/")
         page.evaluate(UNFOLD)
-        page.wait_for_function("!document.querySelector('[data-from]')")
+        expect(page.locator("[data-from]")).to_have_count(0)
         page.locator("#acceptance ol.steps").wait_for()
         page.evaluate(UNFOLD)
         assert page.evaluate("document.documentElement.scrollWidth") <= width

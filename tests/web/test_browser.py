@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.catalog.load import load_catalog
 from app.studies import whole_catalog
+from tests.web.conftest import wait_until
 
 DRAWN = ".canvas .main-svg"
 LIGHT = re.compile(r"rgb\((29, 28, 25|91, 88, 79)\)")
@@ -260,7 +261,7 @@ def test_the_largest_words_of_a_growing_cloud_are_there_from_the_first(page: Pag
     )
     page.goto(f"{server}/explore?model=llama-3-8b&gpus=8")
     expect(page.locator("[data-unfinished]")).to_have_count(0, timeout=60_000)
-    page.wait_for_function("largest.length")
+    wait_until(page, "largest.length")
     first, *later = page.evaluate("largest")
     assert first
     assert not later
@@ -514,13 +515,13 @@ def test_a_chart_fills_the_screen_and_goes_back(planner: Page) -> None:
     width = canvas.evaluate("canvas => canvas.clientWidth")
     chart.get_by_role("button", name="Full screen").click()
     expect(canvas.locator(".main-svg").first).to_be_visible()
-    planner.wait_for_function("document.querySelector('#chart-step-parts .main-svg').clientHeight > innerHeight / 2")
+    wait_until(planner, "document.querySelector('#chart-step-parts .main-svg').clientHeight > innerHeight / 2")
     assert chart.evaluate("chart => document.fullscreenElement === chart")
     planner.evaluate("document.exitFullscreen()")
-    planner.wait_for_function(
-        "([width, height]) => { const svg = document.querySelector('#chart-step-parts .main-svg');"
-        " return svg && svg.clientWidth <= width && svg.clientHeight <= height + 8; }",
-        arg=[width, height],
+    wait_until(
+        planner,
+        "(() => { const svg = document.querySelector('#chart-step-parts .main-svg');"
+        f" return svg && svg.clientWidth <= {width} && svg.clientHeight <= {height} + 8; }})()",
     )
 
 
@@ -717,7 +718,7 @@ def test_the_report_prints_on_fewer_than_ten_sheets_with_every_section_open(plan
     planner.evaluate(f"addEventListener('beforeprint', () => {{ window.shut = {shut} }})")
     planner.locator("#fold-share > summary").click()
     planner.get_by_role("button", name="Print this report").click()
-    planner.wait_for_function("() => window.printed")
+    wait_until(planner, "window.printed")
     expect(planner.locator("[data-from]")).to_have_count(0)
     sheets = planner.pdf(format="A4")
     assert planner.evaluate("window.shut") == 0
