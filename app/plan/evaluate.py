@@ -16,7 +16,7 @@ from app.plan.all_reduce import explanations as explain_reduction
 from app.plan.band import Draws, fold, nan_is_an_answer
 from app.plan.cluster import resolve
 from app.plan.communication import Communication, communication
-from app.plan.findings import OF_TRANSFERS, by_severity, of_question
+from app.plan.findings import OF_TRANSFERS, by_severity
 from app.plan.job import job as training_job
 from app.plan.job import no_job, shape
 from app.plan.job.inputs import JobRequest
@@ -28,6 +28,7 @@ from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.older_generation import older_is_quicker
 from app.plan.prices import PriceList
+from app.plan.question_findings import of_question
 from app.plan.recommendation import design_with_rivals, recommend, with_rival
 from app.plan.result import (
     AllReduce,

@@ -16,10 +16,8 @@ from app.plan.cables import is_wanted
 from app.plan.cluster import Cluster, counterpart
 from app.plan.prices import PriceList
 from app.plan.result import Finding
-from app.plan.scenario import ClusterRequest, ModelRequest, NetworkRequest, Scenario
-from app.plan.site_calibration import read_calibration
+from app.plan.scenario import ClusterRequest, NetworkRequest
 from app.plan.switches import SwitchPair, designed, splits
-from app.plan.unusual_values import unusual_values
 from app.units import percent
 
 SEVERITIES = ("error", "warning", "note")
@@ -29,85 +27,6 @@ def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Each finding once, the worst first; those of one severity in the order they were found."""
     once = {(finding.code, finding.message): finding for finding in findings}
     return tuple(sorted(once.values(), key=lambda finding: SEVERITIES.index(finding.severity)))
-
-
-def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
-    """What does not fit together, what is not on sale yet, what is far from usual, what a link was made with."""
-    yield from idle_gpus(cluster)
-    yield from of_links(cluster, scenario)
-    yield from _slower_network(cluster, catalog)
-    yield from _status(cluster)
-    yield from _shape(scenario, catalog)
-    yield from unusual_values(cluster, scenario, catalog)
-    yield from _calibrated(scenario)
-    if scenario.catalog_version and scenario.catalog_version != catalog.version:
-        yield Finding(
-            "note",
-            "other-catalogue",
-            f"This link was made with catalogue {scenario.catalog_version}; these figures are from {catalog.version}.",
-            ("catalog_version",),
-            "Compare the figures before you rely on the older ones.",
-        )
-
-
-def _calibrated(scenario: Scenario) -> Iterator[Finding]:
-    """That transfers are timed as they are at the reader's site."""
-    if not scenario.calibration:
-        return
-    spoken = read_calibration(scenario.calibration).spoken()
-    if scenario.profile == "ideal":
-        text = f"The textbook knows no calibration: {spoken} is left out."
-        advice = "Choose the delivered profile to use it."
-        yield Finding("note", "calibration-left-out", text, ("calibration", "profile"), advice)
-    else:
-        text = f"Transfers are calibrated to your cluster: {spoken}."
-        advice = "Clear the calibration to see what such parts usually deliver."
-        yield Finding("note", "calibrated", text, ("calibration",), advice, {"calibration": None})
-
-
-def _slower_network(cluster: Cluster, catalog: Catalog) -> Iterator[Finding]:
-    """Where a server's own network cards carry more than the network that is planned."""
-    own, planned = cluster.platform.nic_rate, cluster.scale_out
-    if cluster.nodes == 1 or cluster.nics_per_node == 0 or not own.typical > planned.port_rate.typical:
-        return
-    alike = (other for other in catalog.scale_out.values() if other.family == planned.family)
-    faster = next((other for other in alike if other.port_rate.typical == own.typical), None)
-    yield Finding(
-        "note",
-        "slower-than-its-cards",
-        f"The network cards of {cluster.platform.short_name} carry {own.typical / units.GIGABIT:,.0f} Gb/s each; "
-        f"{planned.name} carries {planned.port_rate.typical / units.GIGABIT:,.0f} Gb/s.",
-        ("scale_out", "platform"),
-        f"Consider {faster.name}." if faster else "Consider a faster network.",
-        {"scale_out": faster.key} if faster else {},
-    )
-
-
-def idle_gpus(cluster: Cluster) -> Iterator[Finding]:
-    """GPUs that stay idle in what is bought: whole nodes, or whole racks where one scale-up domain spans a rack."""
-    unit, gpus, used, whole = cluster.unit_gpus, cluster.gpus, cluster.used_per_node, cluster.whole_node
-    if used < whole:
-        servers = "the whole server is" if cluster.nodes == 1 else f"{cluster.nodes:,} whole servers are"
-        text = (
-            f"{cluster.platform.short_name} is sold with {whole} GPUs: {servers} bought, placed and powered, "
-            f"and {whole - used} GPUs of each stay idle."
-        )
-        advice = "Leave the GPUs of a node blank, or type the price of a smaller server."
-        yield Finding("warning", "part-of-node", text, ("gpus_per_node",), advice, {"gpus_per_node": whole})
-    odd = gpus % unit
-    if not odd:
-        return
-    fewer, more, bought = gpus - odd, gpus - odd + unit, -(-gpus // unit)
-    advice, changes = f"Use {f'{fewer:,} or ' if fewer else ''}{more:,} GPUs.", {"gpus": more}
-    left = f"{more - gpus} of the GPUs stay idle" if more - gpus > 1 else "one GPU stays idle"
-    idle = f"{'is' if bought == 1 else 'are'} bought and {left}."
-    kind = "rack" if cluster.unit_nodes > 1 else "node"
-    some = f"{gpus:,} GPUs do not fill {kind}s" if gpus > 1 else f"One GPU does not fill a {kind}"
-    text = f"{some} of {unit}: {bought:,} {kind}{'s' if bought > 1 else ''} {idle}"
-    if kind == "rack":
-        yield Finding("warning", "partial-rack", text, ("gpus",), advice, changes)
-    else:
-        yield Finding("warning", "partial-node", text, ("gpus",), advice, changes)
 
 
 def of_links(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
@@ -191,28 +110,15 @@ def _of_domain(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
         )
 
 
-def _status(cluster: Cluster) -> Iterator[Finding]:
-    """Parts of a cluster that are not on sale yet; those of the network's design see `of_switches`."""
-    parts: list[tuple[Entry, str]] = [
-        (cluster.gpu, "gpu"),
-        (cluster.scale_up, "scale_up"),
-        (cluster.scale_out, "scale_out"),
-        (cluster.platform, "platform"),
-    ]
-    if cluster.nic and cluster.nodes > 1 and cluster.nics_per_node > 0:
-        parts.append((cluster.nic, "scale_out"))
-    yield from _not_shipping(parts)
-
-
 def of_switches(built: PricedDesign) -> Iterator[Finding]:
     """Switches of a fabric that are not on sale yet."""
     parts: list[tuple[Entry, str]] = [(built.choice.leaf, "switch")]
     if built.design.spine_switches > 0 and built.choice.spine is not built.choice.leaf:
         parts.append((built.choice.spine, "spine_switch"))
-    yield from _not_shipping(parts)
+    yield from not_shipping(parts)
 
 
-def _not_shipping(parts: Iterable[tuple[Entry, str]]) -> Iterator[Finding]:
+def not_shipping(parts: Iterable[tuple[Entry, str]]) -> Iterator[Finding]:
     """Which of some parts, each with the field that chooses it, are not on sale yet."""
     early = [(part, field) for part, field in parts if part.status in EARLY]
     if early:
@@ -223,20 +129,6 @@ def _not_shipping(parts: Iterable[tuple[Entry, str]]) -> Iterator[Finding]:
             f"Not on sale yet: {listed(names)}. Figures that rest on it are the vendor's plans.",
             tuple(dict.fromkeys(field for _, field in early)),
             "Choose what is shipping where the date of delivery matters.",
-        )
-
-
-def _shape(request: ModelRequest, catalog: Catalog) -> Iterator[Finding]:
-    borrowed = request.borrowed()
-    if borrowed:
-        stand_in = catalog.models[ModelRequest.model_fields["model"].default]
-        titles = ", ".join((ModelRequest.model_fields[name].title or name).lower() for name in borrowed)
-        yield Finding(
-            "warning",
-            "borrowed-shape",
-            f"Your own model does not say its {titles}: {stand_in.name}'s stand in.",
-            borrowed,
-            "Fill them in, or choose a model.",
         )
 
 

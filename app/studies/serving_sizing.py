@@ -17,8 +17,8 @@ from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time, cost_of_tokens, users_served
 from app.plan.band import nan_is_an_answer, record, result
 from app.plan.cluster import Cluster, look_up, resolve
-from app.plan.findings import idle_gpus
 from app.plan.network import network_of
+from app.plan.question_findings import idle_gpus
 from app.plan.result import Finding
 from app.plan.scenario import ClusterRequest, Count, GpuKey, NetworkRequest, ScaleOutKey, Scenario, check_keys
 from app.plan.serving.serving_breakdown import layout_result, pool_result

@@ -28,10 +28,11 @@ from app.catalog.names import listed
 from app.plan.band import Declaration, nan_is_an_answer, record, result
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate, evaluate_all_reduce, evaluate_network
-from app.plan.findings import by_severity, of_question
+from app.plan.findings import by_severity
 from app.plan.long_parts import LONG_PARTS
 from app.plan.network import network_of
 from app.plan.prices import PriceList
+from app.plan.question_findings import of_question
 from app.plan.result import AllReduce, Cluster, Fabric, Finding, Plan
 from app.plan.scenario import PriceRequest, Scenario
 from app.plan.serving.serving_request import ServingQuestion

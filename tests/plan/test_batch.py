@@ -191,6 +191,45 @@ def test_nodes_are_bought_whole() -> None:
     assert finding(more, "partial-node") == {"gpus": 16}
 
 
+@pytest.mark.parametrize(
+    ("asked", "code", "gpus"),
+    [
+        # replicas of 8 × 5 = 40; lcm(72, 40) = 360, and 1,080 is the next multiple
+        ({"gpu": "gb200", "gpus": 1000, "tensor_parallel": 8, "pipeline_parallel": 5}, "partial-rack", 1080),
+        # lcm(8, 8 × 4) = 32
+        ({"gpus": 1001, "tensor_parallel": 8, "pipeline_parallel": 4}, "partial-node", 1024),
+        # each of 3 stages holds all experts once over 64 ranks: lcm(8, 3 × 64) = 192
+        (
+            {"gpus": 1001, "model": "deepseek-v3", "expert_parallel": 64, "pipeline_parallel": 3},
+            "partial-node", 1152,
+        ),
+        # a dense model spreads no experts, whatever is given
+        ({"gpus": 1001, "expert_parallel": 64}, "partial-node", 1008),
+        # replicas that serve take 16, and 1,008 are 63 of them
+        ({"gpus": 1001, "workload": "serving", "tensor_parallel": 8, "pipeline_parallel": 2}, "partial-node", 1008),
+        # no more can be asked for: 13,888 racks of 72 are 999,936
+        ({"gpu": "gb200", "gpus": 1_000_000}, "partial-rack", 999_936),
+    ],
+)  # fmt: skip
+def test_gpus_that_fill_whole_racks_suit_the_degrees_that_are_given(
+    asked: dict[str, Any], code: str, gpus: int
+) -> None:
+    assert finding(plan_of(**asked), code) == {"gpus": gpus}
+    if gpus < 2000:
+        codes = {one.code for one in plan_of(**{**asked, "gpus": gpus}).findings}
+        assert not {code, "does-not-divide", "serving-does-not-fit"} & codes
+
+
+def test_where_no_whole_racks_suit_the_degrees_it_is_said_to_leave_some_blank() -> None:
+    # 8,192 × 125 = 1,024,000 GPUs a replica
+    plan = plan_of(gpu="gb200", gpus=1000, tensor_parallel=8192, pipeline_parallel=125)
+    (idle,) = [one for one in plan.findings if one.code == "partial-rack"]
+    assert (idle.suggestion, dict(idle.changes)) == (
+        "Leave some degrees of parallelism blank: they divide the GPUs of no such racks.",
+        {},
+    )
+
+
 def test_one_gpu_is_spoken_of_as_one() -> None:
     said = {one.code: one.message for one in plan_of(gpus=1, model="llama-3-8b").findings}
     assert said["partial-node"].startswith("One GPU does not fill a node of 8: 1 node is bought")

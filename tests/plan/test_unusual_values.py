@@ -18,8 +18,8 @@ from app import Grid, sweep, units
 from app.catalog.load import load_catalog
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
-from app.plan.findings import of_question
 from app.plan.prices import PriceList
+from app.plan.question_findings import of_question
 from app.plan.result import Finding
 from app.plan.scenario import Scenario
 from app.plan.unusual_values import CATALOGUED, SPELLINGS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import lcm
 
 import numpy as np
 
@@ -88,6 +89,21 @@ class FixedDegrees:
     def single(self) -> bool:
         """Whether everything is given, so that there is one configuration at most."""
         return self.whole and None not in (self.virtual_pipeline, self.expert, self.sequence_parallel)
+
+    @property
+    def gpus_multiple(self) -> int:
+        """What every number of GPUs that the given degrees divide is a multiple of: lcm(t p c, p s) [1].
+
+        A replica takes t p c of them, and the ranks of each of p stages hold whole sets of experts, of s each.
+
+        >>> FixedDegrees(tensor=8, pipeline=5).gpus_multiple
+        40
+        >>> FixedDegrees(tensor=2, pipeline=3, expert=8).gpus_multiple  # 8 ranks of a stage for all experts
+        24
+        """
+        tensor, pipeline = self.tensor or 1, self.pipeline or 1
+        spans = (self.expert or 1) * int(self.ranks_of_expert(tensor))
+        return pipeline * lcm(tensor * (self.context or 1), spans)
 
     def shares(self, replicas: Counts) -> Flags:
         """Whether so many replicas divide into groups that share one copy; where there are fewer, they are one group.
