@@ -32,11 +32,13 @@ from app.plan.machine import SIZE_BANDS, size_band
 from app.plan.scenario import Scenario
 from app.plan.site_calibration import Sweep, calibrate
 from app.validation.row_names import (
-    UNKNOWN,
     Network,
+    family_of,
     gpu_named,
     link_named,
     network_named,
+    network_refused,
+    network_taken,
     rate_stated,
     taken_for,
     taken_text,
@@ -200,8 +202,8 @@ def _question(
         return "no number of nodes"
     if nodes * gpus_per_node == 1:
         return "one GPU alone communicates with nobody"
-    if named.family == "omni-path":
-        return f"no network of the family {named.family} is in the catalogue"
+    if refused := network_refused(named.family):
+        return refused
     domain = _whole(cells, "scale_up_domain", 0)
     algorithm, wiring = _word(cells, "algorithm"), wiring_named(cells["scale_up_wiring"])
     scale_up = link_named(cells["scale_up"], gpu, catalog)
@@ -225,22 +227,14 @@ def _question(
     except ValidationError as error:
         problem = error.errors()[0]
         return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-    taken = _network_taken(cells, named) if nodes * gpus_per_node > max(domain, gpus_per_node) else ()
+    taken: Iterable[str] = ()
+    if nodes * gpus_per_node > max(domain, gpus_per_node):
+        taken = network_taken(named, cells["scale_out"], rate_stated(cells["gbps_per_gpu"]))
     unknown = {name: text for name, (text, choices) in asked.items() if text and text not in choices}
     others = [f"{name} {text} taken for the library's choice" for name, text in unknown.items()]
     if wiring not in ("", *WIRINGS):
         others.append(f"wiring {wiring} taken for the server's own")
     return _as_run(question, forced, collective, catalog), (*taken, *others)
-
-
-def _network_taken(cells: Mapping[str, str], named: Network) -> Iterator[str]:
-    """What stands in for the network of a row that needs one."""
-    if not named.family:
-        yield "no network stated, taken for InfiniBand"
-    if named.family == UNKNOWN:
-        yield f"network {cells['scale_out']} taken for RoCE"
-    if rate_stated(cells["gbps_per_gpu"]) is None and named.port_rate is None:
-        yield "no network rate stated, taken for that of the GPU's usual server"
 
 
 def _as_run(question: Scenario, forced: Mapping[str, str], collective: str, catalog: Catalog) -> Scenario:
@@ -259,11 +253,10 @@ def _network(
     """The network of a row: the generation of its family whose ports give a GPU its rate, in about the usual number.
 
     Where none gives it exactly, the nearest stands, and the rate of a GPU is asked for as such. Adapters that come with
-    the server are no younger than its GPUs. RDMA of no stated family is taken for RoCE, as is what is not known.
+    the server are no younger than its GPUs.
     """
     platform = catalog.platforms[card.platform]
-    families = {entry.family for entry in catalog.scale_out.values()}
-    family = named.family if named.family in families else "roce" if named.family else "infiniband"
+    family = family_of(named.family, catalog)
     share = (named.port_rate or platform.nic_rate.typical) * platform.nics_per_node / platform.gpus_per_node
     rate = rate_stated(cells["gbps_per_gpu"]) or share
     usual = platform.nics_per_node * gpus_per_node / platform.gpus_per_node

@@ -5,7 +5,7 @@ Names are looked up once for all rows of a file.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -136,6 +136,45 @@ def network_named(text: str, catalog: Catalog) -> Network:
         (entry.port_rate.typical for key, entry in entries.items() if word_set(key) - {family} & words), None
     )
     return Network(family, by_figure or by_name)
+
+
+UNSTATED, ANOTHER = "infiniband", "roce"
+"""Families that stand in for a network that is not stated, and for one that is none of the catalogue's."""
+
+
+def family_of(family: str, catalog: Catalog) -> str:
+    """The family of the catalogue that a network, as `network_named` knows it, is predicted as.
+
+    Where none is stated it is InfiniBand, as in a plan that names none. RDMA alone is RoCE, and so is what is unknown:
+    who has InfiniBand calls it so, and what clouds give names of their own is Ethernet.
+
+    >>> from app.catalog.load import load_catalog
+    >>> [family_of(family, load_catalog()) for family in ("efa", "rdma", "unknown", "")]
+    ['efa', 'roce', 'roce', 'infiniband']
+    """
+    known = any(entry.family == family for entry in catalog.scale_out.values())
+    return family if known else ANOTHER if family else UNSTATED
+
+
+def network_refused(family: str) -> str:
+    """Why nothing stands in for a network; blank where it can be predicted."""
+    return f"no network of the family {family} is in the catalogue" if family == "omni-path" else ""
+
+
+def network_taken(named: Network, text: str, rate: float | None) -> Iterator[str]:
+    """What stands in for the network of a row that needs one.
+
+    Args:
+        named: the network as it was understood.
+        text: as it is written.
+        rate: what a GPU has of it, where the row says so [B/s].
+    """
+    if not named.family:
+        yield "no network stated, taken for InfiniBand"
+    if named.family in (UNKNOWN, "rdma"):
+        yield f"network {text} taken for RoCE"
+    if rate is None and named.port_rate is None:
+        yield "no network rate stated, taken for that of the GPU's usual server"
 
 
 def rate_stated(text: str) -> float | None:

@@ -6,7 +6,7 @@ from the stack's traits. What a row states of its software in words of a note co
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -26,6 +26,7 @@ from app.plan.job.inputs import RECOMPUTE, SHARDING, JobRequest, JobSetup, named
 from app.plan.job.shape import shape
 from app.plan.scenario import ModelRequest, ParallelismRequest, Scenario
 from app.units import parse
+from app.validation.row_names import family_of, network_named, network_refused, network_taken, rate_stated
 from app.validation.statistics import number, reading
 from app.validation.training_words import OF_SHAPE, in_words
 
@@ -196,14 +197,12 @@ def model_of(row: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
 def network_of(family: str, rate: float | None, gpus_per_node: int, gpu: str, catalog: Catalog) -> tuple[str, int]:
     """The generation of a network family and the NICs of a node that give each GPU its rate; blank: its platform's.
 
-    Of several, the one with as many NICs as GPUs, or nearest to that. A family that the catalogue lacks is taken for
-    InfiniBand.
+    Of several, the one with as many NICs as GPUs, or nearest to that.
     """
     platform = catalog.platforms[catalog.gpus[gpu].platform]
     if rate is None:
         rate = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
-    families = {entry.family for entry in catalog.scale_out.values()}
-    family = family if family in families else "infiniband"
+    family = family_of(family, catalog)
     choices = []
     for entry in catalog.scale_out.values():
         if entry.family == family:
@@ -225,13 +224,21 @@ def read(path: Path, catalog: Catalog) -> tuple[list[Row], list[dict[str, str]]]
             reason = refusal(raw, catalog)
             if not reason:
                 try:
-                    rows.append(replace(row_of(run, raw, catalog), taken=taken))
+                    row = row_of(run, raw, catalog)
+                    rows.append(replace(row, taken=(*taken, *_network_taken(row, printed, catalog))))
                 except ValidationError as error:
                     first = error.errors()[0]
                     reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             if reason:
                 skipped.append({"run": run, "reason": reason})
     return rows, skipped
+
+
+def _network_taken(row: Row, printed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:
+    """What stands in for the network of a row whose GPUs do not share one scale-up domain."""
+    if row.question.gpus > (row.question.scale_up_domain or 0):
+        text = (printed.get("scale_out") or "").strip()
+        yield from network_taken(network_named(text, catalog), text, rate_stated(printed.get("gbps_per_gpu") or ""))
 
 
 def refusal(raw: Mapping[str, str], catalog: Catalog) -> str:
@@ -245,7 +252,7 @@ def refusal(raw: Mapping[str, str], catalog: Catalog) -> str:
         return f"no {', '.join(missing)}"
     if (raw.get("precision") or "bf16") not in calibration.PRECISION_BYTES:
         return f"precision {raw.get('precision')!r}"
-    return ""
+    return network_refused(raw.get("scale_out", ""))
 
 
 def row_of(run: str, raw: Mapping[str, str], catalog: Catalog) -> Row:

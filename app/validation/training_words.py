@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from app.catalog.load import Catalog
 from app.plan.scenario import SHAPE, SIZE
-from app.validation.row_names import GIGABIT, UNKNOWN, gpu_named, model_named, network_named, rate_stated, word
+from app.validation.row_names import GIGABIT, gpu_named, model_named, network_named, rate_stated, word
 from app.validation.statistics import number
 
 PRECISIONS = (
@@ -97,7 +97,5 @@ def _model(cells: Mapping[str, str], catalog: Catalog) -> dict[str, str]:
 
 def _taken(changed: Mapping[str, str], cells: Mapping[str, str]) -> Iterator[str]:
     """What stands in for what a row states."""
-    if changed["scale_out"] == UNKNOWN:
-        yield f"network {cells['scale_out']} taken for InfiniBand"
     if "size" in changed:
         yield f"shape of {cells['model']} by rule from its size"
