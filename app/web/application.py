@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Match
 
 from app import __version__
@@ -59,6 +60,7 @@ def create_app(options: settings.Settings | None = None, catalog: Catalog | None
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,
         lifespan=_lifespan,
     )
     app.state.settings = options
@@ -150,6 +152,16 @@ def _operations(app: FastAPI) -> None:
         return cache.known(request) or cache.keep(request, responses.to_json(app.openapi()))
 
 
+def _other_slash(request: Request) -> str:
+    """Where an address leads with its last slash taken off, or set; without the host, whose name a proxy may change."""
+    path = request.scope["path"]
+    other = path.rstrip("/") if path.endswith("/") else path + "/"
+    scope = {**request.scope, "path": other}
+    if not any(route.matches(scope)[0] is not Match.NONE for route in request.app.routes):
+        return ""
+    return quote(other) + (f"?{request.url.query}" if request.url.query else "")
+
+
 def _errors(app: FastAPI) -> None:
     """Everything that goes wrong is answered with a problem document."""
 
@@ -165,6 +177,9 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
         headers = dict(error.headers or {})
+        unmatched = error.status_code == 404 and "endpoint" not in request.scope
+        if unmatched and (there := _other_slash(request)):
+            return RedirectResponse(there, 307)
         if error.status_code == 405:  # the framework names the methods of one route; an address may have several
             scopes = {method: {**request.scope, "method": method} for method in ("GET", "POST")}
             methods = [name for name, scope in scopes.items() for r in app.routes if r.matches(scope)[0] is Match.FULL]

@@ -721,6 +721,33 @@ def test_below_a_sub_path_every_link_of_an_answer_stays_below_it(path: str) -> N
             assert below.get(address).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("root", "path", "there"),
+    [
+        ("", "/cost/?gpus=8", "/cost?gpus=8"),
+        ("", "/catalog/gpus/", "/catalog/gpus"),
+        ("/railyard", "/cost/?gpus=8", "/railyard/cost?gpus=8"),  # a proxy took the sub-path off
+        ("/railyard", "/railyard/api/v1/plan/", "/railyard/api/v1/plan"),
+        ("/railyard", "/railyard", "/railyard/"),
+    ],
+)
+def test_a_slash_too_many_leads_on_without_naming_a_host(root: str, path: str, there: str) -> None:
+    """A proxy may know the service by another name, and by https where it is asked by http."""
+    with made(root_path=root) as client:
+        answer = client.get(path, headers={"host": "10.0.0.1:8000"}, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (307, there)
+        assert client.get(there).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing/", "/how/nothing/", "/how/nothing", "/catalog/nothing/", "/static/none.js/"]
+)
+def test_a_slash_leads_nowhere_in_vain(client: TestClient, path: str) -> None:
+    answer = client.get(path, follow_redirects=True)
+    assert answer.status_code == 404
+    assert len(answer.history) <= 1
+
+
 def test_memory_does_not_grow_with_requests(server: str) -> None:
     def resident() -> float:
         text = httpx.get(f"{server}/metrics", timeout=60).text
