@@ -139,13 +139,13 @@ def _called(text: str, entries: Mapping[str, Any]) -> tuple[str, ...]:
     return usual if len(usual) == 1 else tuple(dict.fromkeys((*own, *meant)))
 
 
-def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """The three names that are most like one that there is none of.
+def nearest(name: str, names: Iterable[str], alike: float = 0.5) -> list[str]:
+    """The three names that are most like one that there is none of, by at least this share of their letters.
 
     >>> did_you_mean(nearest("h100-sxn", ["h100-sxm", "h200-sxm", "b200"]))
     'Did you mean h100-sxm or h200-sxm? '
     """
-    return get_close_matches(name[:LONGEST_NAME], names, n=3, cutoff=0.5)
+    return get_close_matches(name[:LONGEST_NAME], names, n=3, cutoff=alike)
 
 
 def did_you_mean(names: Sequence[str]) -> str:

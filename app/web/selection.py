@@ -1,8 +1,8 @@
 """Which parts of an answer are written: those that are asked for by name, or all but the long ones that few read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -106,10 +106,10 @@ def selection(query: dict[str, Any], answer: type) -> Selection:
     if always:
         detail = f"“{always[0]}” always comes."
         raise problems.invalid([FieldProblem(pointer="#/exclude", detail=detail)])
-    unknown = [("include", name, INCLUDED) for name in include if name not in INCLUDED]
+    unknown = [("include", name, partial(nearest, names=INCLUDED)) for name in include if name not in INCLUDED]
     for part, several in (("fields", names), ("exclude", exclude)):
         strange = (name for name in several if not _has(answer, name) and (part, name) != ("exclude", SOURCES))
-        unknown += [(part, name, _every(answer)) for name in strange]
+        unknown += [(part, name, partial(_nearest, answer=answer)) for name in strange]
     if unknown:
         wrong = enumerate(unknown[:100])
         raise problems.invalid([_unknown(*each, advised=number < MOST_ADVISED) for number, each in wrong])
@@ -140,16 +140,45 @@ MOST_ADVISED = 1
 """Wrong names that are answered with those nearest to them, which takes some milliseconds each."""
 
 
-def _unknown(field: str, name: str, names: tuple[str, ...], *, advised: bool) -> FieldProblem:
-    near = _nearest(name[:60], names) if advised else []
+def _unknown(field: str, name: str, near: Callable[[str], list[str]], *, advised: bool) -> FieldProblem:
     text = name if len(name) <= 60 else name[:60] + "…"
-    return FieldProblem(pointer=f"#/{field}", detail=f"This answer has no part “{text}”. {did_you_mean(near)}".rstrip())
+    advice = did_you_mean(near(name[:60])) if advised else ""
+    return FieldProblem(pointer=f"#/{field}", detail=f"This answer has no part “{text}”. {advice}".rstrip())
 
 
-def _nearest(name: str, names: tuple[str, ...]) -> list[str]:
+def _nearest(name: str, answer: type) -> list[str]:
+    """Of an answer's names those nearest to one that it lacks: where it goes wrong, else wherever they stand.
+
+    >>> _nearest("trainig.step_time.lo", Plan)
+    ['training.step_time.low']
+    >>> _nearest("training.step_time.low.x", Plan), _nearest("step_time", Plan)[0]
+    (['training.step_time.low'], 'training.step_time')
+    """
+    return list(dict.fromkeys(_where_wrong(name, answer)))[:3] or _anywhere(name, _every(answer))
+
+
+def _where_wrong(name: str, answer: type) -> Iterator[str]:
+    """The names that one may mean, if what it says before its first wrong step is meant."""
+    tree, before, rest = _known(answer), "", name
+    while tree:
+        step, _, rest = rest.partition(".")
+        if step not in tree:
+            break
+        tree, before = tree[step], f"{before}{step}."
+    if not tree:  # nothing is inside
+        yield before.rstrip(".")
+        return
+    for near in nearest(step, tree, alike=0.6):
+        if not rest or _has(answer, f"{before}{near}.{rest}"):
+            yield f"{before}{near}.{rest}".rstrip(".")
+        else:
+            yield from _where_wrong(f"{before}{near}.{rest}", answer)
+
+
+def _anywhere(name: str, names: tuple[str, ...]) -> list[str]:
     """Of many dotted names those nearest to one: first by their last step, of which there are far fewer.
 
-    >>> _nearest("training.steptime", ("training.step_time", "training.mfu", "training.step_time.low"))
+    >>> _anywhere("training.steptime", ("training.step_time", "training.mfu", "training.step_time.low"))
     ['training.step_time']
     """
     last = _last(name)

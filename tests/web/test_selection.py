@@ -163,6 +163,13 @@ def test_asking_for_a_long_part_by_name_makes_it(client: TestClient) -> None:
     [
         ("fields=training.steptime", "#/fields", "Did you mean training.step_time"),
         ("fields=training.step_time.typical.more", "#/fields", "no part"),
+        ("fields=costs.captial", "#/fields", "“costs.captial”. Did you mean costs.capital or costs.capital_parts?"),
+        ("fields=costs.capital.lo", "#/fields", "Did you mean costs.capital.low?"),
+        ("fields=cost.capital", "#/fields", "Did you mean costs.capital?"),
+        ("fields=trainig.step_time.tyical", "#/fields", "Did you mean training.step_time.typical?"),
+        ("fields=costs.capital_parts.nme", "#/fields", "Did you mean costs.capital_parts.name?"),
+        ("fields=memory.fits.more", "#/fields", "Did you mean memory.fits?"),
+        ("fields=capital", "#/fields", "Did you mean costs.capital or"),
         ("include=everything", "#/include", "no part"),
         ("exclude=training.steptime", "#/exclude", "Did you mean training.step_time"),
         ("exclude=findings.message", "#/exclude", "always comes"),
