@@ -292,6 +292,17 @@ def test_an_old_or_mistyped_address_has_the_plan_without_what_is_wrong(client: T
     assert "Figures with" not in get(client, "/?scale_out=roce-400").text("headline")
 
 
+@pytest.mark.parametrize(
+    "path", ["/", "/size", "/serve", "/serve/size", "/cost", "/compare", "/explore", "/fabric", "/all-reduce"]
+)
+def test_a_field_that_there_is_none_of_leads_to_the_list_of_all(client: TestClient, path: str) -> None:
+    page = get(client, f"{path}?{'a.' if path == '/compare' else ''}colour=blue", 422)
+    assert "colour: There is no such field. /docs lists all." in page.text("errors")
+    answer = client.get(f"{path}?{'a.' if path == '/compare' else ''}colour=blue", headers={"accept": "text/html"})
+    (summary,) = re.findall(r'<section class="errors".*?</section>', answer.text, re.DOTALL)
+    assert '<a href="/docs">/docs</a>' in summary
+
+
 def test_a_model_of_ones_own_opens_its_fields(client: TestClient) -> None:
     page = get(client, "/?model=custom&layers=4&hidden=1024&heads=8")
     assert "open" in page.one("details", id="group-shape")
