@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal, get_args, get_origin
@@ -193,12 +194,17 @@ class Form:
 
 @dataclass(frozen=True)
 class BoundForm:
-    """What a query string asks: a scenario, or what is wrong with each field; and the text as typed."""
+    """What a query string asks: a scenario, or what is wrong with each field; and the text as typed.
+
+    ``answered`` is the scenario that an answer is of: without fields that there are not, and with each that is wrong at
+    its default; ``None`` where the others do not go together.
+    """
 
     scenario: Scenario | None
     typed: Mapping[str, Any]
     errors: Mapping[str, str]
     kind: type[Scenario] = Scenario
+    answered: Scenario | None = None
 
 
 def bind(
@@ -217,6 +223,8 @@ def bind(
     64
     >>> bind([("gpus", "twelve")], load_catalog()).errors
     {'gpus': 'Type a whole number, for example 1024 or 16k.'}
+    >>> bind([("gpus", "twelve"), ("gpu", "gb200")], load_catalog()).answered.query()
+    'gpu=gb200'
     """
     typed: dict[str, Any] = {}
     for name, value in pairs:
@@ -227,17 +235,21 @@ def bind(
             typed[field] = value
         elif value.strip():
             typed[field] = (*typed.get(field, ()), *values_of(field, value))
+    context = {"catalog": catalog}
     try:
-        scenario = kind.model_validate(typed, context={"catalog": catalog})
+        scenario = kind.model_validate(typed, context=context)
     except ValidationError as error:
         problem = problems.from_validation(error, kind).problem
         wrong = {item.pointer.removeprefix("#").lstrip("/").split("/")[0]: item.detail for item in problem.errors}
+        others = {name: value for name, value in typed.items() if name not in wrong}
+        with suppress(ValidationError):
+            return BoundForm(None, typed, wrong, kind, kind.model_validate(others, context=context))
         return BoundForm(None, typed, wrong, kind)
     values = scenario.asked()
     implied = {
         name: written(values[name], unit_of(name, kind)) for name in IMPLIED if name in values and not typed.get(name)
     }
-    return BoundForm(scenario, typed | implied, {}, kind)
+    return BoundForm(scenario, typed | implied, {}, kind, scenario)
 
 
 def form(bound: BoundForm, catalog: Catalog, resolved: Mapping[str, Any] | None = None, prefix: str = "") -> Form:

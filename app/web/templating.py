@@ -11,7 +11,7 @@ from functools import cache, lru_cache, partial
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -418,8 +418,8 @@ def address(root: str, asked: Mapping[str, object], to: str, /, **changes: objec
     return f"{root}{to}?{query}" if query else root + to
 
 
-def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
-    """What every template may use."""
+def context(request: Request, scenario: Scenario | None, asked_text: str = "") -> dict[str, Any]:
+    """What every template may use; ``asked_text`` is the query of a page that asks for clusters."""
     root = request.scope.get("root_path", "")
     path = request.url.path.removeprefix(root) or "/"
     asked = scenario.asked() if scenario else {}
@@ -434,7 +434,7 @@ def context(request: Request, scenario: Scenario | None) -> dict[str, Any]:
         "/serve": _serving(scenario),
     }
     if place in CLUSTERS_FOUND:
-        queries = _from_clusters(request.query_params.multi_items())
+        queries = _from_clusters(parse_qsl(asked_text))
 
     link = partial(address, root, asked)
 
@@ -483,7 +483,8 @@ def page(
     final: bool = True,
 ) -> Response:
     """Answer with a page, and keep it for who asks again, unless it might then come out otherwise (not ``final``)."""
-    text = environment().get_template(template).render({**context(request, scenario), **values})
+    shown = {**context(request, scenario, values.get("query_text", "")), **values}
+    text = environment().get_template(template).render(shown)
     body = _INDENT.sub("\n<", text).encode()
     if request.method == "GET" and status == 200 and final:
         cache: PageCache = request.app.state.page_cache

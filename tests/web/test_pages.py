@@ -303,6 +303,39 @@ def test_a_field_that_there_is_none_of_leads_to_the_list_of_all(client: TestClie
     assert '<a href="/docs">/docs</a>' in summary
 
 
+@pytest.mark.parametrize(
+    ("path", "right", "wrong"),
+    [
+        ("/size", "gpu=h100-sxm&gpus=64&model=llama-3-8b&training_tokens=1e11", "deadline=soon&colour=blue"),
+        ("/serve", "gpus=8&model=llama-3-8b", "users=many"),
+        ("/serve/size", "gpu=h100-sxm&gpus=8&model=llama-3-8b&users=30", "tpot_limit=quick"),
+        ("/cost", "gpus=64", "grow_to=more"),
+        ("/compare", "a.gpus=64&b.gpus=128", "b.topology=star&a.colour=blue"),
+        ("/compare", "gpus=64", "oversubscription=none"),
+        ("/explore", "gpu=h100-sxm&gpus=64&model=llama-3-8b", "budget=little"),
+        ("/fabric", "gpus=64", "tiers=many"),
+        ("/all-reduce", "gpus=64", "message=long"),
+    ],
+)
+def test_pages_answer_without_what_is_wrong(client: TestClient, path: str, right: str, wrong: str) -> None:
+    page, without = get(client, f"{path}?{right}&{wrong}", 422), get(client, f"{path}?{right}")
+    assert "Figures with each wrong field at its default." in page.text("headline")
+    assert page.text("verdict") == without.text("verdict")
+    assert "Figures with each wrong" not in without.text("headline")
+    names = [pair.partition("=")[0] for pair in wrong.split("&")]
+    leads = [address for element in page.all("a") if "?" in (address := element.get("href", ""))]
+    assert leads
+    assert not any(re.search(rf"[?&]{re.escape(name)}=", address) for name in names for address in leads)
+
+
+@pytest.mark.parametrize("path", ["/", "/serve", "/fabric"])
+def test_fields_that_do_not_go_together_have_no_answer(client: TestClient, path: str) -> None:
+    """Which of them is wrong nobody can say: a size of a model, and a model that has its own."""
+    page = get(client, f"{path}?model=llama-3-8b&parameters=8B&colour=blue", 422)
+    assert page.text("errors")
+    assert "verdict" not in page.by_id
+
+
 def test_a_model_of_ones_own_opens_its_fields(client: TestClient) -> None:
     page = get(client, "/?model=custom&layers=4&hidden=1024&heads=8")
     assert "open" in page.one("details", id="group-shape")

@@ -41,7 +41,7 @@ async def explore(request: Request) -> Response:
     bound = form.bind(request.query_params.multi_items(), catalog, kind=CloudQuestion, repeatable=CANDIDATES)
     if blank := without_blanks(request, "/explore", CloudQuestion, CHOICES):
         return blank
-    question = bound.scenario
+    question = bound.answered
     if not isinstance(question, CloudQuestion):
         return await compute(request, lambda _: page(request, "explore.html", _shown(request, bound), status=422))
     begun = monotonic()
@@ -49,7 +49,9 @@ async def explore(request: Request) -> Response:
     def work(stopped: Stopped) -> Response:
         seconds = min(_patience(request), request.app.state.settings.time_limit - (monotonic() - begun))
         cloud = whole_catalog(question, catalog, seconds, stopped)
-        return page(request, "explore.html", _shown(request, bound, question, cloud), final=cloud.complete)
+        status = 422 if bound.errors else 200
+        values = _shown(request, bound, question, cloud)
+        return page(request, "explore.html", values, status=status, final=cloud.complete)
 
     return await compute(request, work, heavy=True)
 

@@ -84,12 +84,17 @@ def _compare(request: Request) -> Response:
 def bound_plans(
     request: Request, pairs: list[tuple[str, str]], catalog: Catalog
 ) -> tuple[list[tuple[str, str]], list[form.BoundForm]]:
-    """The fields by letter and the plans they ask for; without letters, the plan asked for beside its usual rival."""
+    """The fields by letter and the plans they ask for; without letters, the plan asked for beside its usual rival.
+
+    A field that is wrong stays as it is.
+    """
     common = [(name, value) for name, value in pairs if not _lettered(name)]
-    if len(common) == len(pairs) and (start := form.bind(common, catalog).scenario) is not None:
+    alone = form.bind(common, catalog)
+    if len(common) == len(pairs) and (start := alone.answered) is not None:
         rival = counterpart(catalog.scale_out[start.scale_out], catalog)
         address = _against(request, start, [another_network(rival.key)] if rival else [{}])
-        pairs, common = parse_qsl(address.partition("?")[2]), []
+        common = [(name, value) for name, value in common if name in alone.errors]
+        pairs = [*common, *parse_qsl(address.partition("?")[2])]
     last = max((name[0] for name, _ in pairs if _lettered(name)), default="b")
     return pairs, [
         form.bind([*common, *((name[2:], value) for name, value in pairs if name.startswith(f"{letter}."))], catalog)
@@ -118,7 +123,7 @@ def _comparison(
     request: Request, pairs: list[tuple[str, str]], bound_forms: list[form.BoundForm], catalog: Catalog
 ) -> Response:
     letters = LETTERS[: len(bound_forms)]
-    scenarios = [bound.scenario for bound in bound_forms if bound.scenario is not None]
+    scenarios = [bound.answered for bound in bound_forms if bound.answered is not None]
     compared = comparison.compare(scenarios, catalog) if len(scenarios) == len(bound_forms) else None
     plans = compared.plans if compared else (None,) * len(bound_forms)
     forms = [
@@ -148,6 +153,13 @@ def _comparison(
                     slices=tuple(slices(answer, longest)),
                 )
             )
+    wrong = {
+        name
+        for letter, bound in zip(letters, bound_forms, strict=True)
+        for field in bound.errors
+        for name in (field, f"{letter}.{field}")
+    }
+    right = [(name, value) for name, value in pairs if name not in wrong]
     visible = {f"{letter}.{control.name}" for letter, row in zip(letters, shown, strict=True) for control in row}
     values: dict[str, Any] = {
         "comparison": compared,
@@ -158,11 +170,11 @@ def _comparison(
         else None,
         "causes": comparison_charts.capital_by_cause(compared) if compared else None,
         "causes_table": comparison_charts.capital_by_cause_table(compared) if compared else None,
-        "query_text": urlencode(pairs),
+        "query_text": urlencode(right),
         "columns": columns,
         "letters": letters,
         "controls": list(zip(*shown, strict=True)),
-        "hidden": [(name, value) for name, value in pairs if name not in visible and value.strip()],
+        "hidden": [(name, value) for name, value in right if name not in visible and value.strip()],
         "errors": errors,
         "told": _told(columns),
         "more": _side_by_side(request, [*scenarios, scenarios[-1]])
@@ -171,7 +183,7 @@ def _comparison(
         "asked_text": lambda field, value: form.shown(field.removeprefix("scenario."), value, catalog),
         **(results_of(compared.plans[0], others=compared.plans[1:]) if compared else {}),
     }
-    return page(request, "compare.html", values, status=200 if compared else 422)
+    return page(request, "compare.html", values, status=422 if errors else 200)
 
 
 def _told(columns: Sequence[ComparedPlan]) -> Mapping[tuple[str, str], str]:

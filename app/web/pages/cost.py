@@ -35,14 +35,15 @@ async def costs(request: Request) -> Response:
     """Cost per port, GPU, GB/s and token of each network, and buying against leasing and renting."""
     catalog: Catalog = request.app.state.catalog
     bound = form.bind(request.query_params.multi_items(), catalog, kind=CostQuestion)
-    question = bound.scenario
+    question = bound.answered
 
     def work(_: Stopped) -> Response:
         if not isinstance(question, CostQuestion):
             return page(request, "cost.html", {"answer": None, **question_of(request, bound, QUESTION)}, status=422)
         shown = question_of(request, bound, QUESTION, resolved=_stands_at(question, catalog))
         values = shown | _shown(question, cost_answer(question, catalog), catalog)
-        return page(request, "cost.html", values, scenario=question.scenario())
+        status = 422 if bound.errors else 200
+        return page(request, "cost.html", values, scenario=question.scenario(), status=status)
 
     return await compute(request, work, heavy=True)
 

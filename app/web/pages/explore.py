@@ -86,7 +86,7 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
     pasted = next((value for name, value in pairs if name == "output"), "")
     loaded: Catalog = request.app.state.catalog
     bound = form.bind([(name, value) for name, value in pairs if name != "output"], loaded)
-    scenario = bound.scenario
+    scenario = bound.answered
     if scenario is None:
         values = {**_question(bound, loaded, None, EXPLORED), "part": None, "pasted": pasted}
         return page(request, "all_reduce.html", values, status=422)
@@ -110,7 +110,7 @@ def _explorer(request: Request, pairs: list[tuple[str, str]]) -> Response:
         "own_address": own_address(pairs),
         **_pasted(pasted, scenario, loaded),
     }
-    return page(request, "all_reduce.html", values, scenario=scenario)
+    return page(request, "all_reduce.html", values, scenario=scenario, status=422 if bound.errors else 200)
 
 
 @lru_cache(maxsize=4)
@@ -161,12 +161,12 @@ async def fabrics(request: Request) -> Response:
     """The fabric: drawing, counts, cut in half, what it costs and how that grows."""
     catalog: Catalog = request.app.state.catalog
     bound = form.bind(request.query_params.multi_items(), catalog)
-    heavy = bound.scenario is not None and is_heavy(bound.scenario, catalog, LIGHT_CURVE)
+    heavy = bound.answered is not None and is_heavy(bound.answered, catalog, LIGHT_CURVE)
     return await compute(request, lambda _: _fabrics(request, bound), heavy=heavy)
 
 
 def _fabrics(request: Request, bound: form.BoundForm) -> Response:
-    scenario, loaded = bound.scenario, request.app.state.catalog
+    scenario, loaded = bound.answered, request.app.state.catalog
     if scenario is None:
         return page(request, "fabric.html", {**_question(bound, loaded, None, DESIGNED), "part": None}, status=422)
     plan, cluster = evaluate_network(scenario, loaded), look_up(scenario, loaded)
@@ -202,7 +202,7 @@ def _fabrics(request: Request, bound: form.BoundForm) -> Response:
         "value": curve_charts.lines(worth) if worth else None,
         "value_table": tables.curve_table(worth) if worth else None,
     }
-    return page(request, "fabric.html", values, scenario=scenario)
+    return page(request, "fabric.html", values, scenario=scenario, status=422 if bound.errors else 200)
 
 
 def _nodes_of_a_rack(cluster: ClusterPart[Band | None]) -> int:

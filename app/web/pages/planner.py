@@ -37,9 +37,11 @@ async def plan(request: Request) -> Response:
         return _without_blanks(request, pairs)
     catalog: Catalog = request.app.state.catalog
     bound = form.bind(pairs, catalog)
-    scenario = bound.scenario or _without_errors(pairs, bound, catalog)
+    scenario = bound.answered
     if bound.scenario is not None and bound.scenario.workload == "serving":
         return RedirectResponse(address(request, "/serve", ServingQuestion.of(bound.scenario).query()), 303)
+    if scenario is not None and scenario.workload == "serving":
+        scenario = None  # a page of its own answers it, once nothing is wrong
     heavy = scenario is not None and is_heavy(scenario, catalog)
     return await compute(request, lambda _: _plan(request, bound, scenario), heavy=heavy)
 
@@ -51,12 +53,6 @@ def _plan(request: Request, bound: form.BoundForm, scenario: Scenario | None) ->
     answer = evaluate(scenario, catalog)
     values = _planner(request, bound, scenario, answer, catalog)
     return page(request, "plan.html", values, scenario=scenario, status=422 if bound.errors else 200)
-
-
-def _without_errors(pairs: list[tuple[str, str]], bound: form.BoundForm, catalog: Catalog) -> Scenario | None:
-    """The plan with each wrong field at its default, and without fields that there are not; if there is one."""
-    scenario = form.bind([(name, text) for name, text in pairs if name not in bound.errors], catalog).scenario
-    return scenario if scenario and scenario.workload == "training" else None
 
 
 def _without_blanks(request: Request, pairs: list[tuple[str, str]]) -> Response:

@@ -39,7 +39,7 @@ async def serve_model(request: Request) -> Response:
     """What this cluster serves under this load and these limits."""
     catalog: Catalog = request.app.state.catalog
     bound = form.bind(request.query_params.multi_items(), catalog, kind=ServingQuestion)
-    question = bound.scenario
+    question = bound.answered
     if blank := without_blanks(request, "/serve", ServingQuestion):
         return blank
     if not isinstance(question, ServingQuestion):
@@ -47,7 +47,7 @@ async def serve_model(request: Request) -> Response:
 
     def work(_: object) -> Response:
         content = _content(request, bound, plan_answer(question, catalog, include=()))
-        return page(request, "serve.html", content, scenario=_to_train(question))
+        return page(request, "serve.html", content, scenario=_to_train(question), status=422 if bound.errors else 200)
 
     return await compute(request, work, heavy=is_heavy(question, catalog))
 
@@ -76,7 +76,7 @@ def _content(request: Request, bound: form.BoundForm, plan: Plan | None) -> dict
         "beside": None,
         "figure": None,
     }
-    question = bound.scenario
+    question = bound.answered
     if plan and plan.serving and question:
         domains = serving_domains(question, catalog)
         shown |= {

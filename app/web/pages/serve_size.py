@@ -34,7 +34,7 @@ async def size_for_serving(request: Request) -> Response:
     catalog: Catalog = request.app.state.catalog
     pairs = request.query_params.multi_items()
     bound = form.bind(pairs, catalog, kind=ServeSizeQuestion, repeatable=SERVE_CANDIDATES)
-    question = bound.scenario
+    question = bound.answered
     if blank := without_blanks(request, "/serve/size", ServeSizeQuestion, CHOICES):
         return blank
     if not isinstance(question, ServeSizeQuestion):
@@ -43,7 +43,8 @@ async def size_for_serving(request: Request) -> Response:
         )
 
     def work(_: object) -> Response:
-        return page(request, "serve_size.html", _content(request, bound, serve_size_answer(question, catalog)))
+        content = _content(request, bound, serve_size_answer(question, catalog))
+        return page(request, "serve_size.html", content, status=422 if bound.errors else 200)
 
     return await compute(request, work, heavy=True)
 
@@ -83,7 +84,7 @@ def _in_a_sentence(answer: ServeSizeAnswer, bound: form.BoundForm, catalog: Cata
     best = answer.cheapest
     if best is None:
         return answer.message
-    model = model_name(bound.scenario.part(ModelRequest), catalog) if bound.scenario else "the model"
+    model = model_name(bound.answered.part(ModelRequest), catalog) if bound.answered else "the model"
     price = f" A million output tokens cost {show(best.per_million_output_tokens, 'USD')} at this load."
     return (
         f"{best.gpus:,} {catalog.gpus[best.gpu].name} serve {model} to {best.users:,.0f} users cheapest, at "

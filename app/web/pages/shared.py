@@ -133,13 +133,19 @@ def question_of(
             (name, text)
             for name, value in bound.typed.items()
             for text in (value if isinstance(value, tuple) else (value,))
-            if name not in named and not bound.errors
+            if name not in named and name not in bound.errors
         ],
         "errors": [
             (name if name in named else "", form.title(name, bound.kind), text) for name, text in bound.errors.items()
         ],
-        "query_text": request.url.query,
+        "query_text": _answered_query(request, bound),
     }
+
+
+def _answered_query(request: Request, bound: form.BoundForm) -> str:
+    """The query of an address without what is wrong in it: what charts and programs are asked for."""
+    pairs = request.query_params.multi_items()
+    return urlencode([pair for pair in pairs if pair[0] not in bound.errors]) if bound.errors else request.url.query
 
 
 def without_blanks(

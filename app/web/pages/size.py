@@ -43,21 +43,22 @@ async def size_cluster(request: Request) -> Response:
     bound = form.bind(request.query_params.multi_items(), catalog, kind=Question, repeatable=CANDIDATES)
     if blank := without_blanks(request, "/size", Question, CHOICES):
         return blank
-    question = bound.scenario
+    question = bound.answered
     if not isinstance(question, Question):
         return await compute(request, lambda _: page(request, "size.html", _sizing(request, bound, None), status=422))
     until = monotonic() + request.app.state.settings.time_limit
 
     def work(stopped: Stopped) -> Response:
         answer = size_answer(question, catalog, share_of(until), stopped)
-        return page(request, "size.html", _sizing(request, bound, answer), final=answer.complete)
+        status = 422 if bound.errors else 200
+        return page(request, "size.html", _sizing(request, bound, answer), status=status, final=answer.complete)
 
     return await compute(request, work, heavy=True)
 
 
 def _sizing(request: Request, bound: form.BoundForm, answer: SizeAnswer | None) -> dict[str, Any]:
     catalog: Catalog = request.app.state.catalog
-    question = bound.scenario if isinstance(bound.scenario, Question) else None
+    question = bound.answered if isinstance(bound.answered, Question) else None
     return {
         "question": question,
         "answer": answer,
