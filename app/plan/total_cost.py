@@ -332,6 +332,7 @@ _RESULTS: Mapping[str, Callable[[Ownership], Any]] = {
     "spare_nodes": lambda owned: owned.cluster.request.spare_nodes,
     "bill_of_materials": lambda owned: (
         *bill_lines(_bought(owned), (owned.cluster.platform.power,), owned.prices.catalog),
+        *_spare_ports(owned),
         *_storage_line(owned),
     ),
 }
@@ -367,6 +368,16 @@ def _bought(owned: Ownership) -> Iterator[Line]:
             power = np.asarray(nodes * each * platform.power.draws())
             yield Line(role, platform.name, platform.key, nodes, price, power)
     yield from owned.second_tier
+
+
+def _spare_ports(owned: Ownership) -> Iterator[BillLine[Draws]]:
+    """What the compute network has more with ports for the spare nodes; its own bill is that of the others."""
+    spares = owned.cluster.request.spare_nodes
+    cost, power, _ = owned.network.for_spares if spares else (0.0, 0.0, 0.0)
+    if np.any(cost):
+        paid = Draws(np.asarray(cost), used=owned.network.used)
+        part = f"What {spares:,} more node{'s take' if spares > 1 else ' takes'} of the compute network"
+        yield BillLine("spare ports", part, "spare-ports", 1, paid, paid, Draws(np.asarray(power)))
 
 
 def _storage_line(owned: Ownership) -> Iterator[BillLine[Draws]]:

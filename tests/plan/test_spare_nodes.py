@@ -33,8 +33,9 @@ def test_spare_nodes_are_bought_with_ports_of_the_network():
     assert paid(spared)["nodes"] == paid(bare)["nodes"]
     assert (spared.cluster.nodes, spared.cluster.spare_nodes) == (128, 6)
     assert spared.cluster.power.typical == pytest.approx(larger.cluster.power.typical)
-    roles = {line.role: line.quantity for line in spared.cluster.bill_of_materials}
-    assert roles == {"node": 128, "spare node": 6}
+    bill = spared.cluster.bill_of_materials
+    assert {line.role: line.quantity for line in bill} == {"node": 128, "spare node": 6, "spare ports": 1}
+    assert sum(line.cost.typical for line in bill[1:] if line.cost) == pytest.approx(paid(spared)["spare nodes"])
 
 
 def test_a_plan_with_spare_nodes_asked_again_is_the_same():
