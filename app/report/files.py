@@ -117,7 +117,7 @@ def plan_xlsx(plan: Plan, catalog: Catalog) -> bytes:
     sheets: list[workbook.Sheet] = [("About", ["about", "value"], about(plan))]
     for table in tables(plan, catalog).values():
         if table.rows:
-            sheets.append((table.title, table.headings(), table.flat()))
+            sheets.append((table.title, table.headings(), table.flat(totals=True)))
     return workbook.written(sheets)
 
 
@@ -149,7 +149,8 @@ def table_workbook(table: Table, plan: Plan) -> bytes:
     """One table as a workbook, with what it rests on."""
     from app.report import workbook
 
-    return workbook.written([(table.title, table.headings(), table.flat()), ("About", ["about", "value"], about(plan))])
+    listed = table.title, table.headings(), table.flat(totals=True)
+    return workbook.written([listed, ("About", ["about", "value"], about(plan))])
 
 
 def file_name(plan: Plan, table: str, ending: str) -> str:

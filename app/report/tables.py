@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from math import fsum, isnan, nan
 from typing import Any, get_args, get_origin, get_type_hints
 
 from app import units
@@ -50,13 +51,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; ``note`` says what a reader needs to know."""
+    """Rows under columns; ``note`` says what a reader needs to know.
+
+    ``totals`` stand below the rows in a workbook. Programs read other files, and would count them with what they sum.
+    """
 
     key: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    totals: tuple[tuple[Cell, ...], ...] = ()
 
     def headings(self) -> list[str]:
         """Column headings of a file, with units.
@@ -71,13 +76,13 @@ class Table:
             names += [f"{column.key} {end}".strip() + unit for end in ends]
         return names
 
-    def flat(self) -> Iterator[list[str | int | float | bool | None]]:
-        """Rows of a file: a band is three cells."""
-        for row in self.rows:
+    def flat(self, totals: bool = False) -> Iterator[list[str | int | float | bool | None]]:
+        """Rows of a file, with its totals or without: a band is three cells."""
+        for row in self.rows + (self.totals if totals else ()):
             cells: list[str | int | float | bool | None] = []
             for column, cell in zip(self.columns, row, strict=True):
                 if isinstance(cell, Band):
-                    cells += [cell.low, cell.typical, cell.high]
+                    cells += [None if isnan(end) else end for end in (cell.low, cell.typical, cell.high)]
                 elif isinstance(cell, Citation):
                     cells.append(cell.address or cell.text)
                 else:
@@ -264,16 +269,37 @@ PURCHASE = (
 
 
 def _purchases(plan: Plan) -> Table:
-    """All bills of materials of a plan on one list."""
-    bills = [("cluster", plan.cluster.bill_of_materials), ("compute network", plan.fabric.bill_of_materials)]
-    bills += [(f"{other.role} network", other.bill_of_materials) for other in plan.fabric.networks]
-    lines = [Purchase(**vars(line), bought_for=name) for name, bill in bills for line in bill]
+    """All bills of materials of a plan on one list, with what each comes to, and all of them."""
+    bills = {"cluster": plan.cluster.bill_of_materials, "compute network": plan.fabric.bill_of_materials}
+    bills |= {f"{other.role} network": other.bill_of_materials for other in plan.fabric.networks}
+    ranges = {"compute network": plan.fabric.cost}
+    ranges |= {f"{other.role} network": other.cost for other in plan.fabric.networks}
+    lines = [Purchase(**vars(line), bought_for=name) for name, bill in bills.items() for line in bill]
     columns = _purchase_columns()
     rows = tuple(tuple(_cell(line, column) for column in columns) for line in lines)
+    sums = {name: _paid(bill, ranges.get(name)) for name, bill in bills.items() if len(bill) < len(lines) and bill}
+    sums["everything"] = _paid(lines, None)
+    totals = tuple(_total(name, cost, columns) for name, cost in sums.items())
     note = (
         "Nodes, storage and all networks; spares are pieces to keep in stock, for which a network's bill has a share."
     )
-    return Table("purchases", "Everything to buy", columns, rows, note)
+    return Table("purchases", "Everything to buy", columns, rows, note, totals)
+
+
+def _paid(bill: Sequence[BillLine], whole: Band | None) -> Band | None:
+    """What a bill comes to, with the range that the plan has for it; nothing where a line has no price."""
+    costs = [line.cost for line in bill]
+    if any(cost is None for cost in costs):
+        return None
+    if len(costs) == 1:
+        return costs[0]
+    return whole or Band(nan, fsum(cost.typical for cost in costs if cost), nan, "USD")
+
+
+def _total(name: str, cost: Band | None, columns: Sequence[Column]) -> tuple[Cell, ...]:
+    """A row below a list of purchases."""
+    known: dict[str, Cell] = {"bought_for": in_words(name, "part"), "role": "Total", "cost": cost}
+    return tuple(known.get(column.key, _blank(column)) for column in columns)
 
 
 @cache

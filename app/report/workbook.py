@@ -50,12 +50,35 @@ def with_formulas(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> lis
 
 
 def _sum_up(rows: list[list[Any]], column: int) -> None:
-    """Let the last row add up the others, where it is their sum."""
-    *values, whole = [cell.value if isinstance(cell := row[column], Formula) else cell for row in rows] or [None]
+    """Let the last row add up the others, where it is their sum; and rows before it those that begin alike."""
+    last = lines = len(rows) - 1
+    while lines > 0 and _is_sum(rows, column, lines - 1, _alike(rows, lines - 1)):
+        lines -= 1
+    if last > 1 and _is_sum(rows, column, last, range(lines)):
+        for place in range(lines, last):
+            rows[place][column] = _sum(rows, column, place, _alike(rows, place))
+        rows[last][column] = _sum(rows, column, last, range(lines))
+
+
+def _alike(rows: list[list[Any]], place: int) -> range:
+    """The rows above one that begin as it does, where they stand together."""
+    alike = [above for above in range(place) if rows[above][0] == rows[place][0]]
+    return range(alike[0], alike[-1] + 1) if alike and alike[-1] - alike[0] == len(alike) - 1 else range(0)
+
+
+def _is_sum(rows: list[list[Any]], column: int, place: int, lines: range) -> bool:
+    """Whether a cell that is no formula yet is the sum of those of other rows."""
+    whole = rows[place][column]
+    cells = (rows[line][column] for line in lines)
+    values = [cell.value if isinstance(cell, Formula) else cell for cell in cells]
     numbers = [value for value in values if isinstance(value, int | float)]
-    if len(numbers) > 1 and whole and isclose(fsum(numbers), whole, rel_tol=SAME):
-        first, last = xl_rowcol_to_cell(1, column), xl_rowcol_to_cell(len(values), column)
-        rows[-1][column] = Formula(f"=SUM({first}:{last})", whole)
+    return bool(numbers and isinstance(whole, int | float) and whole) and isclose(fsum(numbers), whole, rel_tol=SAME)
+
+
+def _sum(rows: list[list[Any]], column: int, place: int, lines: range) -> Formula:
+    """A cell as the sum of those of other rows, below the headings."""
+    first, last = (xl_rowcol_to_cell(line + 1, column) for line in (lines[0], lines[-1]))
+    return Formula(f"=SUM({first}:{last})", rows[place][column])
 
 
 def written(sheets: Iterable[Sheet]) -> bytes:

@@ -68,10 +68,15 @@ def test_what_is_bought_is_one_list_with_makers_part_numbers_lengths_and_spares(
     assert (leaf["vendor"], leaf["part_number"], leaf["spares"]) == ("NVIDIA", "QM9700", 1)  # 3 % of 32
     fibre = next(row for row in rows if row["role"] == "Leaf–spine, 15 m")
     assert (fibre["part_number"], fibre["length"], fibre["spares"]) == ("MFP7E10", 15, 16)  # 3 % of 512
-    bills = {name: [row for row in rows if row["bought_for"] == name] for name in {row["bought_for"] for row in rows}}
-    assert set(bills) == {
+    totals = {row[0]: row[keys.index("cost")] for row in table.totals}
+    assert set(totals) == {
         "Cluster", "Compute network", "Storage network", "In-band management network", "Out-of-band management network",
+        "Everything",
     }  # fmt: skip
+    assert totals["Compute network"] == plan.fabric.cost
+    lines = {line.name: line.cost for line in plan.costs.capital_parts if line.cost}
+    assert totals["Cluster"] == lines["nodes"]
+    assert totals["Everything"].typical == pytest.approx(plan.costs.capital.typical - lines["infrastructure"].typical)
     for network in plan.fabric.networks:
         paid = sum(line.cost.typical for line in network.bill_of_materials if line.cost)
         assert network.cost is not None
@@ -125,6 +130,34 @@ def test_a_workbook_works_out_costs_and_sums_and_comes_to_the_plan():
         assert values[cell.coordinate].value == pytest.approx(many * price)
     assert whole.value == f"=SUM({lines[0].coordinate}:{lines[-1].coordinate})"
     assert values[whole.coordinate].value == pytest.approx(plan.fabric.cost.typical)
+
+
+def test_the_list_of_purchases_adds_up_by_what_they_are_for_and_altogether():
+    asked = {"gpus": 256, "storage_network": True, "spare_nodes": 2, "storage_capacity": "5 PB"}
+    plan = evaluate(Scenario.model_validate(asked, context={"catalog": CATALOG}), CATALOG)
+    made = files.table_workbook(tables.tables(plan, CATALOG)["purchases"], plan)
+    formulas, values = (
+        load_workbook(io.BytesIO(made), data_only=shown)["Everything to buy"] for shown in (False, True)
+    )
+    names = [cell.value for cell in formulas[1]]
+    low, place, high = (names.index(f"cost {end} [USD]") for end in ("low", "typical", "high"))
+    *lines, cluster, compute, storage, all_of_it = formulas.iter_rows(min_row=2)
+    assert [row[1].value for row in (cluster, compute, storage, all_of_it)] == ["Total"] * 4
+    assert cluster[place].value == f"=SUM({lines[0][place].coordinate}:{lines[3][place].coordinate})"
+    assert all_of_it[place].value == f"=SUM({lines[0][place].coordinate}:{lines[-1][place].coordinate})"
+    costs = {line.name: line.cost.typical for line in plan.costs.capital_parts}
+    bought = {row[0].value: values[row[place].coordinate].value for row in (cluster, compute, storage, all_of_it)}
+    assert bought["Cluster"] == pytest.approx(costs["nodes"] + costs["spare nodes"] + costs["storage"])
+    assert bought["Compute network"] == pytest.approx(costs["fabric"])
+    assert bought["Everything"] == pytest.approx(plan.costs.capital.typical - costs["infrastructure"])
+    assert (compute[low].value, compute[high].value) == (plan.fabric.cost.low, plan.fabric.cost.high)
+    assert (all_of_it[low].value, all_of_it[high].value) == (None, None)  # of no figure of the plan
+
+
+def test_a_part_without_a_price_leaves_the_total_open():
+    table = tables.tables(PLAN, CATALOG)["purchases"]
+    (everything,) = table.totals
+    assert (everything[0], everything[[column.key for column in table.columns].index("cost")]) == ("Everything", None)
 
 
 def test_sheet_names_are_legal_and_differ():
