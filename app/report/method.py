@@ -721,7 +721,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (r"keys = (1 - \text{windows}) (1 - \text{linear}) s + \text{windows} · min(s, \text{window})",),
     ),
     ("serving", "serving.sequence_bytes", (r"V = q L (κ_1 keys + \frac{4 λ H_l d_l^2}{t})",)),
-    ("serving", "serving.sequences_held", (r"C_{max} = a \frac{φ M - W - R}{V(s_i + \frac{3}{4} s_o)}",)),
+    ("serving", "serving.prefix_bytes", (r"V_g = V(g s_i)",)),
+    ("serving", "serving.sequences_held", (r"C_{max} = a \frac{φ M - W - R - V_g}{V((1 - g) s_i + \frac{3}{4} s_o)}",)),
     ("serving", "serving.dense_time", (r"T = \frac{N w}{η_b B} ⊕ \frac{2 N (m + m_h)}{η_c P}",)),
     ("serving", "serving.chosen_keys", (r"s = min(s, s_{top}) + \frac{s}{10}",)),
     (
@@ -732,7 +733,11 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             r"4 H d \text{ is } 2 H (2 r_{kv} + d_r) \text{ in latent attention}",
         ),
     ),
-    ("serving", "serving.prompt_attention_time", (r"T = \frac{τ · \frac{s_i}{2} · 4 H d / t}{η P}",)),
+    (
+        "serving",
+        "serving.prompt_attention_time",
+        (r"T = \frac{τ k · 4 H d / t}{η P}, \text{  } k = s_i - \frac{(1 - g) s_i}{2}",),
+    ),
     ("serving", "serving.touched_experts", (r"x = 1 - (1 - \frac{k}{E})^T",)),
     (
         "serving",
@@ -793,7 +798,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("serving", "serving.transfer_bytes", (r"V = L κ_1 s_i",)),
     ("serving", "serving.transfer_time", (r"T = \frac{V}{B}",)),
     ("serving", "serving.prompts_carried", (r"r = \frac{n B}{V}",)),
-    ("serving", "serving.prompts_held", (r"n = \frac{φ M - W - R}{p V(s_i)}",)),
+    ("serving", "serving.prompts_held", (r"n = \frac{φ M - W - R - V_g}{p V((1 - g) s_i)}",)),
     (
         "serving",
         "serving.prompt_pool",
@@ -1159,6 +1164,7 @@ TITLES = {
     "serving.key_bytes": "Keys and values of a token",
     "serving.kept_keys": "Keys that a layer keeps",
     "serving.sequence_bytes": "Keys and values of a sequence",
+    "serving.prefix_bytes": "A prefix that is cached",
     "serving.sequences_held": "Sequences that fit",
     "serving.dense_time": "Dense matrix products",
     "serving.chosen_keys": "Keys that a query reads",

@@ -15,6 +15,7 @@ from app.formulas.serving.decode import (
     elementwise_time,
     experts_time,
     layer_all_reduce_time,
+    prompt_attention_time,
     stage_time,
     step_parts,
 )
@@ -183,6 +184,39 @@ def test_a_cached_prefix_is_not_computed_again() -> None:
     assert float(less) < 0.55 * float(whole)
 
 
+def test_what_is_computed_of_a_prompt_sees_what_is_cached_of_it() -> None:
+    # of 128,000 tokens a tenth is computed: a token of it sees 115,200 keys and half of 12,800, not that half alone
+    whole = ServingLoad(input_tokens=128_000, output_tokens=100, concurrency=1, token_budget=8192)
+    tenth = replace(whole, prefix_hits=0.9)
+    one, other = (
+        float(prompt_attention_time(load.prompt, load.prompt_keys, LLAMA, GPU, Layout(), LOSSLESS))
+        for load in (whole, tenth)
+    )
+    assert other / one == pytest.approx(12_800 * (115_200 + 6_400) / (128_000 * 64_000))
+    # all of the prompt in two halves, the second after the first is cached, is the prompt at once
+    second = replace(whole, prefix_hits=0.5)
+    first = replace(whole, input_tokens=64_000)
+    halves = [prompt_attention_time(load.prompt, load.prompt_keys, LLAMA, GPU, Layout(), LOSSLESS)
+              for load in (first, second)]  # fmt: skip
+    assert float(sum(halves)) == pytest.approx(one)
+
+
+@given(hits=st.floats(0, 0.999), tensor=st.sampled_from([1.0, 2.0, 8.0]))
+def test_a_cached_prefix_is_held_once_by_each_rank(hits: float, tensor: float) -> None:
+    gpu, layout = replace(GPU, memory_capacity=200e9), Layout(tensor=tensor)
+    load = ServingLoad(input_tokens=100_000, output_tokens=400, concurrency=1, token_budget=8192, prefix_hits=hits)
+    room = 200e9 - float(serving_weights(LLAMA, layout))
+    token = float(sequence_bytes(LLAMA, layout, 1.0))
+    held = max(room - token * 100_000 * hits, 0) / (token * (100_000 * (1 - hits) + 300))
+    assert float(sequences_held(LLAMA, gpu, layout, load, LOSSLESS)) == pytest.approx(held)
+
+
+def test_a_prefix_that_does_not_fit_leaves_room_for_no_sequence() -> None:
+    # a million tokens of Llama 3 70B in 8 bit take 164 GB, however few of them are computed; two GPUs have 87 GB left
+    load = ServingLoad(input_tokens=1e6, output_tokens=1, concurrency=1, token_budget=8192, prefix_hits=0.999)
+    assert float(sequences_held(LLAMA, GPU, Layout(tensor=2), load, LOSSLESS)) == 0
+
+
 def test_two_pools_are_as_fast_as_their_gpus_together() -> None:
     # 3 prompts a second need one GPU, 1 answer a second needs one: of four GPUs one takes prompts
     assert pools_rate(3.0, 1.0) == 0.75
@@ -217,7 +251,7 @@ def test_a_replica_computes_no_more_than_a_second_of_prompts_in_a_second(
     # each step takes as much of a long prompt as the budget holds, and decoding only makes it longer
     constants, long = replace(LOSSLESS, interference=interference), replace(load, input_tokens=prompt)
     long = replace(long, output_tokens=answer)
-    step = step_parts(StepBatch(0.0, load.token_budget, 0.0, prompt), LLAMA, GPU, layout, constants).total
+    step = step_parts(StepBatch(0.0, load.token_budget, 0.0, prompt / 2), LLAMA, GPU, layout, constants).total
     busy = steady_state(LLAMA, GPU, layout, long, constants).requests * (prompt / load.token_budget) * step
     assert float(busy) <= 1 + 1e-9
 

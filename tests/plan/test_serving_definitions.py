@@ -343,6 +343,17 @@ def test_the_time_of_drafting_is_said_to_be_left_out() -> None:
     assert "draft-not-timed" not in {finding.code for finding in alone.findings}
 
 
+def test_what_is_cached_is_said_to_be_one_prefix_of_all_and_how_many_fit_where_each_has_its_own() -> None:
+    asked = {"gpus": 8, "model": "llama-3-70b", "input_tokens": 128_000, "output_tokens": 500, "tensor_parallel": 8}
+    whole, cached = served(**asked), served(**asked, prefix_hits=0.9)
+    (said,) = (finding for finding in cached.findings if finding.code == "prefix-shared")
+    rooms = [answer.serving.memory.sequences.typical for answer in (whole, cached) if answer.serving.memory]
+    assert "The 115,200 tokens" in said.message
+    assert f"room for {int(rooms[1])} sequences" in said.message
+    assert f"{int(rooms[0])} fit" in said.message
+    assert "prefix-shared" not in {finding.code for finding in whole.findings}
+
+
 def test_the_most_that_is_served_says_so_where_nobody_limits_the_time_per_token() -> None:
     asked = {"gpu": "mi300x", "gpus": 8, "model": "llama-3-405b"}
     said = findings(**asked)["no-limit"]

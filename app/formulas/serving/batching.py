@@ -116,7 +116,7 @@ def answers_alone(
     10500
     """
     sequences = load.concurrency / (layout.attention_data * layout.pipeline)
-    batch = StepBatch(sequences, 0.0, load.context, load.prompt, _tokens_each(load, constants))
+    batch = StepBatch(sequences, 0.0, load.context, load.prompt_keys, _tokens_each(load, constants))
     decode = step_parts(batch, model, gpu, layout, constants)
     return layout.pipeline * decode.total / (1 + load.accepted_tokens), decode
 
@@ -135,7 +135,7 @@ def _answers_both_prompts(
     Source: as for :func:`app.formulas.serving.decode.step_parts`.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
-    >>> batch = StepBatch(1.0, 1000.0, 0.0, 1000.0)
+    >>> batch = StepBatch(1.0, 1000.0, 0.0, 500.0)
     >>> _, *times = _answers_both_prompts(batch, MODEL, GPU, Layout(), LOSSLESS)
     >>> [round(1e6 * float(time)) for time in times]  # products take 300 ⊕ 300 µs for 300, attention 20
     [500, 598, 598]
@@ -151,7 +151,7 @@ def _answers_both_prompts(
         sequences=np.stack([sequences, sequences, 0 * sequences]),
         prompt_tokens=np.stack([0 * tokens, tokens, tokens]),
         context=batch.context,
-        prompt=batch.prompt,
+        prompt_keys=batch.prompt_keys,
         tokens_each=batch.tokens_each,
     )
     parts = step_parts(stacked, model, gpu, layout, constants)
@@ -195,7 +195,7 @@ def steady_state(
     for _ in range(ROUNDS):
         sequences = resident * decoding
         tokens = prompt_tokens_of_a_step(sequences * speed, load)
-        batch = StepBatch(sequences, tokens, load.context, load.prompt, each)
+        batch = StepBatch(sequences, tokens, load.context, load.prompt_keys, each)
         parts, decode_time, mixed_time, prompts_time = _answers_both_prompts(batch, model, gpu, layout, constants)
         share = steps_with_prompts(sequences * speed, tokens, layout.attention_data, load, constants.synchronisation)
         added = maximum(mixed_time - decode_time, 0.0)

@@ -30,14 +30,14 @@ class StepBatch:
         sequences: sequences that decode, β [1].
         prompt_tokens: tokens of prompts, τ [1].
         context: keys that a decoding sequence sees [1].
-        prompt: tokens of one prompt, s_i [1].
+        prompt_keys: keys that a token of a prompt sees on average [1].
         tokens_each: tokens of a decoding sequence: its last, and those drafted by speculation [1].
     """
 
     sequences: Array
     prompt_tokens: Array
     context: Array
-    prompt: Array
+    prompt_keys: Array
     tokens_each: Array = 1.0
 
 
@@ -48,7 +48,7 @@ class StepParts:
     Attributes:
         products: dense matrix products, the output head among them [s].
         attention: keys and values of decoding sequences [s].
-        prompts: attention of prompts over themselves [s].
+        prompts: attention of prompts [s].
         experts: routed experts [s].
         all_reduce: all-reduces of tensor parallelism [s].
         dispatch: tokens to their experts and back [s].
@@ -169,19 +169,20 @@ def decode_attention_time(
 
 def prompt_attention_time(
     tokens: Array,
-    length: Array,
+    keys: Array,
     model: ServedModel,
     gpu: ServingRates,
     layout: Layout,
     constants: ServingConstants,
 ) -> Array:
-    """Time of one layer's attention of prompts over themselves: the causal half, τ·(s_i/2)·4·(H/t)·d/(η·P).
+    """Time of one layer's attention of prompts, τ·k·4·(H/t)·d/(η·P).
 
-    Sparse attention chooses its few keys of that half, as when decoding.
+    A token of a prompt sees those before it: the causal half of s_i, and of a prompt whose first part is cached that
+    part and half of the rest, k = s_i - (1 - g)·s_i/2. Sparse attention chooses its few keys of them, as when decoding.
 
     Args:
         tokens: prompt tokens of the step, τ [1].
-        length: tokens of one prompt, s_i [1].
+        keys: that a token sees on average, k [1].
         model, gpu, layout, constants: what computes it.
 
     Returns:
@@ -190,14 +191,17 @@ def prompt_attention_time(
     Source: Dao, "FlashAttention-2", 2023, section 3.1.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
-    >>> round(1e6 * float(prompt_attention_time(1000.0, 1000.0, MODEL, GPU, Layout(), LOSSLESS)), 3)  # 2 GFLOP
+    >>> round(1e6 * float(prompt_attention_time(1000.0, 500.0, MODEL, GPU, Layout(), LOSSLESS)), 3)  # 2 GFLOP
     2.0
     """
     shape = model.shape
     widths = where(shape.kv_rank > 0, shape.score_dim + shape.value_dim, 2 * shape.head_dim)
     flops = 2 * (shape.heads / layout.tensor) * widths
-    keys = kept_keys(model, chosen_keys(model, length / 2))
-    return tokens * keys * (flops / (constants.prompt_attention * gpu.attention_peak))
+    return (
+        tokens
+        * kept_keys(model, chosen_keys(model, keys))
+        * (flops / (constants.prompt_attention * gpu.attention_peak))
+    )
 
 
 def touched_experts(experts: Array, chosen: Array, tokens: Array) -> Array:
@@ -417,7 +421,7 @@ def step_parts(
         * (maximum(sequences * batch.tokens_each, 1.0) * layout.attention_data)
         / (constants.dense_compute * gpu.attention_peak)
     )
-    prompts = depth * prompt_attention_time(batch.prompt_tokens, batch.prompt, model, gpu, layout, constants)
+    prompts = depth * prompt_attention_time(batch.prompt_tokens, batch.prompt_keys, model, gpu, layout, constants)
     return StepParts(
         products=stage * products + constants.correction * smooth_cube(read, work),
         attention=stage * depth * decode_attention_time(sequences, batch.context, model, gpu, layout, constants),

@@ -69,7 +69,8 @@ def prompts_held(
 ) -> Array:
     """Prompts whose keys and values an attention rank of a replica for prompts holds at once, in each of p stages.
 
-    (φ·M - W - R) over the bytes of p prompts: as many batches are on their way through the stages.
+    (φ·M - W - R), less a prefix that is cached, over the bytes of p prompts: as many batches are on their way through
+    the stages.
 
     Returns:
         Prompts, 0 where the weights leave no room [1].
@@ -105,7 +106,7 @@ def prompt_pool(
     1.0
     """
     tokens = maximum(load.token_budget // load.prompt, 1.0) * minimum(load.prompt, load.token_budget)
-    batch = StepBatch(0.0, tokens, 0.0, load.prompt)
+    batch = StepBatch(0.0, tokens, 0.0, load.prompt_keys)
     stage = step_parts(batch, model, gpu, layout, constants).total
     return layout.attention_data * tokens / load.prompt / stage, layout.pipeline * stage * maximum(
         load.prompt / tokens, 1.0

@@ -188,13 +188,31 @@ def sequence_bytes(model: ServedModel, layout: Layout, tokens: Array) -> Array:
     return deepest_stage(model, layout) * shape.layers * (key_bytes(model, layout) * kept_keys(model, tokens) + state)
 
 
+def prefix_bytes(model: ServedModel, layout: Layout, load: ServingLoad) -> Array:
+    """Bytes that the part of the prompts which is cached takes on one GPU: all share it, so it is held once, V(g·s_i).
+
+    Each attention rank has a cache of its own, and holds it.
+
+    Returns:
+        Bytes; none where nothing is cached [B].
+
+    Source: Kwon et al., "PagedAttention", 2023, section 4.4.
+
+    >>> from app.formulas.serving.serving_examples import MODEL
+    >>> load = ServingLoad(input_tokens=1000, output_tokens=1, concurrency=1, token_budget=8192, prefix_hits=0.75)
+    >>> prefix_bytes(MODEL, Layout(), load)  # 750 tokens of 20,000 bytes
+    15000000.0
+    """
+    return where(load.cached > 0, sequence_bytes(model, layout, load.cached), 0.0)
+
+
 def sequences_held(
     model: ServedModel, gpu: ServingRates, layout: Layout, load: ServingLoad, constants: ServingConstants
 ) -> Array:
     """Sequences that the memory of a replica holds, C_max.
 
     a·(φ·M - W - R) over the bytes of a sequence that is three quarters of the way through its answer: half-way is the
-    mean, the rest is fragmentation. Prefixes that are shared are held once.
+    mean, the rest is fragmentation. A prefix that is cached is held once, beside them.
 
     Returns:
         Sequences, 0 where the weights leave no room [1].
@@ -207,5 +225,6 @@ def sequences_held(
     3965
     """
     room = constants.memory_share * gpu.memory_capacity - serving_weights(model, layout) - constants.reserved_memory
+    room = room - prefix_bytes(model, layout, load)
     held = sequence_bytes(model, layout, load.prompt + 0.75 * load.output_tokens)
     return layout.attention_data * maximum(room, 0.0) / held

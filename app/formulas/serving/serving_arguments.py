@@ -131,6 +131,16 @@ class ServingLoad:
         return maximum((1 - self.prefix_hits) * self.input_tokens, 1.0)
 
     @property
+    def cached(self) -> Array:
+        """Tokens of a prompt that the cache already holds, g·s_i [1]."""
+        return self.input_tokens - self.prompt
+
+    @property
+    def prompt_keys(self) -> Array:
+        """Keys that a token of a prompt that is computed sees on average: those cached, and half of the others [1]."""
+        return self.cached + self.prompt / 2
+
+    @property
     def context(self) -> Array:
         """Keys that a decoding sequence sees on average, s_i + s_o/2 [1]."""
         return self.input_tokens + self.output_tokens / 2

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
-from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
+from app.formulas.serving.kv_cache import prefix_bytes, sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time, break_even_load, cost_of_tokens, users_served
 from app.plan.band import Band, Draws
@@ -261,6 +261,8 @@ def serving_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:
             ("accepted_tokens",),
             "Give the gain in tokens a second of one user that you measured, less one.",
         )
+    if it.question.prefix_hits and plan.operation:
+        yield prefix_shared(plan, plan.operation)
     if it.family == "linear" or it.model.sparse_keys:
         yield Finding(
             "note",
@@ -269,6 +271,21 @@ def serving_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:
             ("model",),
             "Hold the answer against a load of your own before you rely on it.",
         )
+
+
+def prefix_shared(plan: ServingPlan, operation: Operation) -> Finding:
+    """That what is cached is taken as one prefix of all, and how many sequences fit where each has one of its own."""
+    inputs, layout = plan.inputs, operation.layout
+    apart = replace(inputs.load, prefix_hits=0.0)
+    shared, own = (
+        int(sequences_held(inputs.model, inputs.gpu, layout, load, inputs.constants)) for load in (inputs.load, apart)
+    )
+    text = (
+        f"The {inputs.load.cached:,.0f} tokens of a prompt that are cached are taken as the same for all: they are "
+        f"held once, and a replica has room for {shared:,} sequences. Where each has its own, as conversations do, "
+        f"{own:,} fit."
+    )
+    return Finding("note", "prefix-shared", text, ("prefix_hits",), f"Then run at most {own:,} in a replica.")
 
 
 TRIES = 5
@@ -394,6 +411,7 @@ def _pool_does_not_fit(plan: ServingPlan, pool: PoolName) -> Finding | None:
     needed, taken = np.asarray(serving_weights(inputs.model, layout)), "The weights take"
     if pool == "prefill":
         needed = needed + layout.pipeline * np.asarray(sequence_bytes(inputs.model, layout, inputs.load.prompt))
+        needed = needed + prefix_bytes(inputs.model, layout, inputs.load)
         taken = "The weights and the keys and values of one prompt take"
     least = float(np.min(needed))
     if least <= inputs.room:

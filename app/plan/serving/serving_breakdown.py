@@ -12,7 +12,7 @@ from app.formulas.arrays import Array
 from app.formulas.serving.batching import steady_state
 from app.formulas.serving.decode import StepBatch, StepParts, step_parts
 from app.formulas.serving.disaggregation import transfer_bytes, transfer_time
-from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
+from app.formulas.serving.kv_cache import prefix_bytes, sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.band import Draws
 from app.plan.communication import quicker_links
@@ -143,7 +143,7 @@ def parts_of(
     it, inputs = plan.setting, measured.inputs
     error = residual("time_per_token", it, catalog)
     layout = operation.prompts.layout if operation.prompts else operation.layout
-    batch = StepBatch(0.0, inputs.load.prompt, 0.0, inputs.load.prompt)
+    batch = StepBatch(0.0, inputs.load.prompt, 0.0, inputs.load.prompt_keys)
     prompt = step_parts(batch, inputs.model, on_network(inputs.gpu, it.site, layout), layout, inputs.constants)
     serving_parts = []
     for phase, parts, of in (("answer", measured.decode, operation.layout), ("prompt", prompt, layout)):
@@ -183,7 +183,7 @@ def memory_of(operation: Operation, measured: Measured) -> ServingMemory[Draws]:
     ones = np.ones_like(measured.requests)
     load = inputs.load
     each = sequence_bytes(inputs.model, layout, load.prompt + 0.75 * load.output_tokens)
-    used = each * operation.concurrency / float(layout.attention_data)
+    used = each * operation.concurrency / float(layout.attention_data) + prefix_bytes(inputs.model, layout, load)
     held = sequences_held(inputs.model, inputs.gpu, layout, load, inputs.constants)
 
     def drawn(values: Array) -> Draws:
