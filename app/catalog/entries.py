@@ -196,7 +196,7 @@ class Switch(Entry):
     fibre: OpticRef | None = None
     """The fibre that fits optics inside the box."""
     lane_rate: InBandwidth | None = None
-    """The rate of a lane: modules with faster lanes do not work in it."""
+    """The rate of a lane: modules with faster lanes do not work in it, nor cables to ends of another rate."""
     management_port: bool = False
     managed_outside: bool = False
     """Whether it needs a manager that it does not have inside, and whose price is not the switch's."""
@@ -219,9 +219,9 @@ class Optic(Entry):
 
     A transceiver names the ``fibre`` it needs and has ``connectors`` for it, one a link where nothing is said; the
     modules of a link agree in the fibre, in the rate of a lane and in what keeps the signal: ``dsp`` in both, ``lro``
-    or ``lpo``. ``part_number`` is its maker's, less what stands for its length; a cable is sold with so many ``heads``
-    for the one at a switch. A fibre with a ``trunk`` splits: at the switch it fits what that one fits, and carries its
-    ``links``.
+    or ``lpo``. ``host_lane_rate`` is of the slowest lanes that one is made for where it joins several to one of light.
+    ``part_number`` is its maker's, less what stands for its length; a cable is sold with so many ``heads`` for the one
+    at a switch. A fibre with a ``trunk`` splits: at the switch it fits what that one fits, and carries its ``links``.
     """
 
     kind: Literal["transceiver", "dac", "acc", "aec", "aoc", "fibre"]
@@ -235,6 +235,7 @@ class Optic(Entry):
     fibre: OpticRef | None = None
     connectors: Count | None = None
     lane_rate: InBandwidth | None = None
+    host_lane_rate: InBandwidth | None = None
     power: InWatts | None = None
 
 

@@ -17,7 +17,7 @@ from app.formulas.fabric import design as fabric_design
 from app.formulas.fabric import layouts
 from app.formulas.fabric.cabling import Cabling, Counts, Floor
 from app.formulas.records import but
-from app.plan.cables import Inside, Medium, floor_of, inside_of, lane_of, media, switch_cage
+from app.plan.cables import Inside, Lanes, Medium, floor_of, inside_of, lane_of, media, switch_cage
 from app.plan.cluster import Cluster
 from app.plan.prices import Contained, PaidPart, PriceList
 from app.plan.scenario import DesignRequest
@@ -313,6 +313,8 @@ class Cages:
     leaf_lane: float = np.inf
     """The fastest lane of a leaf's cages, and of a switch above [B/s]."""
     spine_lane: float = np.inf
+    adapter_lane: float = 0.0
+    """The rate of a lane of a node's links, 0 where it is not known [B/s]."""
     wanted: str = ""
     """The kind of cables or modules that is wished."""
 
@@ -343,9 +345,10 @@ class Cages:
     def medium(self, prices: PriceList, level: str, length: float) -> Medium | None:
         """What carries the links of a level whose longest run is so long: one kind, so that spares fit everywhere."""
         (near, near_inside), (far, far_inside) = (self.at(tier) for tier in ENDS[level])
-        lanes = {"node": np.inf, "leaf": self.leaf_lane}
-        fastest = min(lanes.get(tier, self.spine_lane) for tier in ENDS[level])
-        return media(prices, length, near, far, (near_inside, far_inside), fastest, self.wanted)
+        cages = {"node": np.inf, "leaf": self.leaf_lane}
+        near_lane, far_lane = (cages.get(tier, self.spine_lane) for tier in ENDS[level])
+        lanes = Lanes(near_lane, far_lane, self.adapter_lane if "node" in ENDS[level] else 0.0)
+        return media(prices, length, near, far, (near_inside, far_inside), lanes, self.wanted)
 
 
 @lru_cache(maxsize=1024)
@@ -355,7 +358,8 @@ def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str
     Kept: it takes 5 µs, and a plan asks seventeen times, whatever the size of its cluster.
     """
     cage_links = catalog.operations["node_cage_links"]
-    port = catalog.scale_out[scale_out].port_rate.typical
+    network = catalog.scale_out[scale_out]
+    port = network.port_rate.typical
     usual_rate = port == catalog.platforms[platform].nic_rate.typical
     links = int(cage_links.get(platform if usual_rate else "default", cage_links["default"]).typical) * planes
     return Cages(
@@ -366,6 +370,7 @@ def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str
         inside_of(choice.spine),
         lane_of(choice.leaf),
         lane_of(choice.spine),
+        network.lane_rate.typical if network.lane_rate else 0.0,
     )
 
 

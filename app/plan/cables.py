@@ -72,12 +72,35 @@ def lane_of(switch: Switch) -> float:
     return switch.lane_rate.typical if switch.lane_rate else np.inf
 
 
+class Lanes(NamedTuple):
+    """Rates of a lane [B/s]: the fastest that the cages at both ends take, and that of an adapter's link, 0 where both
+    are switches'.
+    """
+
+    near: float = np.inf
+    far: float = np.inf
+    adapter: float = 0.0
+
+    @property
+    def run_through(self) -> bool:
+        """Whether a cable can join the ends, which carries each lane as it is: only a module joins two to one."""
+        alike = self.near == self.far or np.inf in (self.near, self.far)
+        return alike and self.adapter <= self.far
+
+
+UNKNOWN_LANES = Lanes()
+
+
 class _End(NamedTuple):
-    """One end of an optical link: a module, or optics inside the box; links of each connector; what each costs."""
+    """One end of an optical link: a module, or optics inside the box; links of each connector; what each costs.
+
+    A lane of its light, and the slowest of its cage's [B/s].
+    """
 
     module: Optic | None
     fibre: str
     lane: float
+    host_lane: float
     retiming: str
     links: float
     cost: float
@@ -90,7 +113,7 @@ def media(
     near_cage: tuple[float, int],
     far_cage: tuple[float, int],
     inside: tuple[Inside | None, Inside | None] = (None, None),
-    fastest: float = np.inf,
+    lanes: Lanes = UNKNOWN_LANES,
     wanted: str = "",
 ) -> Medium | None:
     """The cheapest parts that carry a link of some length between two cages, of the wanted kind where one reaches.
@@ -101,13 +124,13 @@ def media(
         length: how far [m].
         near_cage, far_cage: rate of the cage [B/s] and links it carries; the far one is a switch's.
         inside: the optics of an end that has them inside.
-        fastest: the fastest lane that the switches at its ends take [B/s].
+        lanes: of both ends.
         wanted: a key of `KINDS`; blank: the usual.
     """
     for kinds in (KINDS[wanted], USUAL) if wanted else (USUAL,):
         offers: list[tuple[float, Medium]] = [
-            *(_cables(prices, length, near_cage, far_cage, kinds) if not any(inside) else ()),
-            *_optical(prices, length, (near_cage, far_cage), inside, fastest, kinds),
+            *(_cables(prices, length, near_cage, far_cage, kinds) if lanes.run_through and not any(inside) else ()),
+            *_optical(prices, length, (near_cage, far_cage), inside, lanes, kinds),
         ]
         if offers:
             return min(offers, key=lambda offer: offer[0])[1]
@@ -135,7 +158,7 @@ def _optical(
     length: float,
     cages: tuple[tuple[float, int], tuple[float, int]],
     inside: tuple[Inside | None, Inside | None],
-    fastest: float,
+    lanes: Lanes,
     kinds: Sequence[str],
 ) -> Iterator[tuple[float, Medium]]:
     """Modules at both ends, or optics inside a box, and the fibre between them.
@@ -150,7 +173,8 @@ def _optical(
         if fibre is None or fibre.reach.typical < length:
             continue
         for far in far_ends:
-            joined = far.fibre in (near.fibre, fibre.trunk) and near.lane == far.lane <= fastest
+            joined = far.fibre in (near.fibre, fibre.trunk) and near.lane == far.lane
+            joined = joined and near.host_lane <= lanes.near and far.host_lane <= lanes.far
             joined = joined and far.links == near.links * fibre.links
             if joined and (near.retiming == far.retiming or not near.module or not far.module):
                 cost = near.cost + far.cost + _price(prices, fibre) / far.links
@@ -162,12 +186,13 @@ def _ends(
 ) -> list[_End]:
     """What may stand at one end of an optical link."""
     if inside:
-        return [_End(None, inside.fibre, inside.lane, "", 1.0, 0.0)]
+        return [_End(None, inside.fibre, inside.lane, 0.0, "", 1.0, 0.0)]
     return [
         _End(
             optic,
             optic.fibre or "",
             _lane(optic),
+            optic.host_lane_rate.typical if optic.host_lane_rate else _lane(optic),
             optic.retiming,
             cage[1] / (optic.connectors or optic.links),
             _price(prices, optic) / cage[1],

@@ -2,9 +2,11 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
+from app.plan.cables import Lanes
 from app.plan.evaluate import evaluate_network
 from app.plan.network import network_of
 from app.plan.result import NetworkPlan
@@ -164,3 +166,29 @@ def test_a_node_more_never_makes_a_network_without_tiers_cheaper(topology: str) 
     """Ten nodes stood nearer to their switches than nine, and were cabled with copper for 27 % less."""
     costs = [float(network_of(Scenario(gpus=8 * nodes, topology=topology), CATALOG).cost[0]) for nodes in range(9, 18)]
     assert costs == sorted(costs)
+
+
+def test_no_cable_joins_a_port_of_eight_lanes_to_an_adapter_of_four() -> None:
+    """A QSFP56-DD port of 400 Gb/s has eight lanes of 50, a ConnectX-7 four of 100: two modules join them, which each
+    light four lanes of 100, and only the switch's joins two lanes to one. OSFP modules of four lanes do not fit it.
+    """
+    for media in (None, "copper", "aec", "aoc", "fibre"):
+        plan = plan_of(gpus=512, scale_out="roce-400", switch="z9664f-on", media=media)
+        assert keys_of(plan, "node module") == keys_of(plan, "leaf switch module") == {"qsfp112-400g-dr4"}
+        assert keys_of(plan, "node–leaf") == {"mpo-12-smf"}
+    # ports of one kind, and an adapter whose four lanes have 50 Gb/s, are joined by a cable
+    among = plan_of(gpus=512, scale_out="roce-400", switch="z9664f-on", media="aoc")
+    assert keys_of(among, "leaf–spine") == {"aoc-400g"}
+    slower = plan_of(gpu="a100-sxm", gpus=16, scale_out="roce-200", switch="z9664f-on")
+    assert keys_of(slower, "node–leaf") <= {"dac-400g", "aoc-400g"}
+    # a switch of 100 Gb/s a lane takes the adapter's cable
+    alike = plan_of(gpus=16, scale_out="roce-400", switch="sn5600", media="copper")
+    assert keys_of(alike, "node–leaf") == {"dac-800g-2x400g"}
+
+
+@pytest.mark.parametrize("ends", [(6.25e9, 12.5e9, 0.0), (12.5e9, 6.25e9, 0.0), (np.inf, 6.25e9, 12.5e9)])
+def test_a_cable_carries_each_lane_as_it_is(ends: tuple[float, float, float]) -> None:
+    near, far, adapter = ends
+    assert not Lanes(*ends).run_through
+    assert Lanes(far, far, adapter if np.isfinite(near) else 6.25e9).run_through
+    assert Lanes(near, np.inf, adapter).run_through
