@@ -39,10 +39,10 @@ class Cluster:
 
     @property
     def rate_per_gpu(self) -> float | Estimate:
-        """Network rate of one GPU, one direction: its share of its node's NICs, unless another is given [B/s]."""
-        if self.network_rate is not None:
-            return self.network_rate
-        return self.scale_out.port_rate.times(self.nics_per_node / self.gpus_per_node)
+        """Network rate of one GPU, one direction: its share of its node's NICs, unless less is given [B/s]."""
+        share = self.scale_out.port_rate.times(self.nics_per_node / self.gpus_per_node)
+        given = self.network_rate
+        return share if given is None or given > share.typical else given
 
     @property
     def used_per_node(self) -> int:

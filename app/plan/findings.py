@@ -197,6 +197,7 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog, one_
             ("nics_per_node", "gpus_per_node"),
             "Take fewer NICs for each GPU.",
         )
+    yield from _beyond_nics(cluster)
     yield from _shared_slots(cluster, request, catalog, one_path)
     switch = _foreign_switch(cluster, request, catalog)
     if switch:
@@ -219,8 +220,25 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog, one_
         )
 
 
-OF_TRANSFERS = frozenset({"pcie-too-slow", "pcie-shared", "host-bounce", "nics-shared", "flows-on-one-path"})
+OF_TRANSFERS = frozenset({
+    "pcie-too-slow", "pcie-shared", "host-bounce", "nics-shared", "rate-beyond-nics", "flows-on-one-path",
+})  # fmt: skip
 """Findings about what carries a transfer, PCIe and the paths of flows, which an all-reduce by itself also says."""
+
+
+def _beyond_nics(cluster: Cluster) -> Iterator[Finding]:
+    """A rate of a GPU that its share of the NICs does not carry: more often than not a node's."""
+    share = cluster.scale_out.port_rate.typical * cluster.nics_per_node / cluster.gpus_per_node
+    if share and cluster.network_rate is not None and cluster.network_rate > share * (1 + 1e-9):
+        yield Finding(
+            "warning",
+            "rate-beyond-nics",
+            f"A GPU has {units.show(share, 'b/s')} of its node's {cluster.nics_per_node} NICs, which are taken; "
+            f"{units.show(cluster.network_rate, 'b/s')} are more than they carry.",
+            ("network_rate", "nics_per_node"),
+            "Give the rate of one GPU, not of its node; where a node has more NICs, say how many.",
+            {"network_rate": None},
+        )
 
 
 def _shared_slots(cluster: Cluster, request: NetworkRequest, catalog: Catalog, one_path: bool) -> Iterator[Finding]:

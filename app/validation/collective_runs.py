@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -270,7 +271,7 @@ def _network(
     exact = {key: count for key, count in ports.items() if count >= 1 and abs(count - round(count)) < 1e-9}
     candidates = exact or ports
     generation = min(candidates, key=lambda key: abs(np.log(candidates[key] / usual)))
-    nics = max(1, round(ports[generation]))
+    nics = max(1, ceil(ports[generation] - 1e-9))
     return {
         "scale_out": generation,
         "nics_per_node": nics,

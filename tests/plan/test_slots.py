@@ -45,6 +45,22 @@ def test_gpus_that_share_a_nic_have_its_rate_among_them():
     assert "nics-shared" not in said()
 
 
+def test_a_gpu_has_no_more_of_the_network_than_its_nics_carry():
+    """3.2 Tb/s is what a node of eight H100 has: a GPU has 400 Gb/s, whatever is typed."""
+    asked = {"gpus": 256, "message": 1e9}
+    most, node = (evaluate(Scenario(**asked, **rate), CATALOG) for rate in ({}, {"network_rate": 400e9}))
+    assert node.all_reduce.all_to_all_time.typical == most.all_reduce.all_to_all_time.typical
+    assert node.training.step_time.typical == most.training.step_time.typical
+    (finding,) = (finding for finding in node.findings if finding.code == "rate-beyond-nics")
+    assert "A GPU has 400\u202fGb/s of its node's 8 NICs" in finding.message
+    assert "3.2\u202fTb/s" in finding.message
+    assert dict(finding.changes) == {"network_rate": None}
+    assert "rate-beyond-nics" not in said(gpus=256) | said(gpus=256, network_rate=50e9)
+    # a cloud whose servers have 32 ports of 100 Gb/s for eight GPUs
+    assert "rate-beyond-nics" in said(scale_out="efa-100", network_rate=50e9)
+    assert "rate-beyond-nics" not in said(scale_out="efa-100", network_rate=50e9, nics_per_node=32)
+
+
 @pytest.mark.parametrize(
     ("code", "asked"),
     [
@@ -52,6 +68,7 @@ def test_gpus_that_share_a_nic_have_its_rate_among_them():
         ("pcie-shared", {"storage_network": True}),
         ("host-bounce", {"gpudirect": False}),
         ("nics-shared", {"nics_per_node": 4}),
+        ("rate-beyond-nics", {"network_rate": 400e9}),
     ],
 )
 def test_an_all_reduce_by_itself_says_so_too(code, asked):
