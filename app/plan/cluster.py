@@ -79,9 +79,9 @@ class Cluster:
     @property
     def alike(self) -> Hashable:
         """What clusters have in common that differ in the number of their GPUs alone."""
-        parts = (self.gpu, self.platform, self.scale_up, self.scale_out)
-        nodes = (self.gpus_per_node, self.used_per_node, self.nics_per_node, self.request.spare_nodes)
-        return *(part.key for part in parts), *nodes, self.wiring, self.domain, self.full_domain, self.network_rate
+        parts = self.gpu.key, self.platform.key, self.scale_up.key, self.scale_out.key
+        nodes = self.gpus_per_node, self.used_per_node, self.nics_per_node, self.request.spare_nodes
+        return parts, nodes, self.wiring, self.domain, self.full_domain, self.network_rate
 
     def with_gpus(self, gpus: int) -> "Cluster":
         """As many GPUs [1] in such nodes; its request stays that of this cluster."""

@@ -30,7 +30,17 @@ from app.plan.findings import of_links
 from app.plan.job.breakdown import campaign_overhead
 from app.plan.job.inputs import JobRequest, JobSetup, links_of, spread_of, step_inputs
 from app.plan.job.job import fabric_on
-from app.plan.job.job_columns import DEGREES, NAMED, SIZES, JobColumns, given_jobs, is_given, own_number, searched_jobs
+from app.plan.job.job_columns import (
+    DEGREES,
+    NAMED,
+    SIZES,
+    GivenJob,
+    JobColumns,
+    given_jobs,
+    is_given,
+    own_number,
+    searched_jobs,
+)
 from app.plan.job.job_findings import no_progress
 from app.plan.job.shape import usual_message
 from app.plan.job.storage import checkpointing
@@ -201,15 +211,34 @@ class _Hardware:
         return each[self.which]
 
 
-@dataclass(eq=False)
-class _Asked:
-    """A job on a site as far as its fields are not counted; of those that are searched, what came of each."""
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """A job on clusters that are alike, as far as its fields are not counted.
 
-    site: _Site
+    Attributes:
+        setup: the job on one of the clusters.
+        scenario: what is asked of that one.
+        given: whether all of the job is given.
+        parameters: of its model [1].
+    """
+
     setup: JobSetup
     scenario: Scenario
     given: bool
     parameters: float
+
+    @staticmethod
+    def of(setup: JobSetup, scenario: Scenario) -> "_Job":
+        """That of a scenario."""
+        return _Job(setup, scenario, is_given(setup), float(transformer.parameters(setup.inputs.shape)))
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A job on a site; of those that are searched, what came of each."""
+
+    site: _Site
+    job: _Job
     found: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
 
@@ -322,10 +351,9 @@ class PlanColumns:
     def _key(self, rows: _Rows, row: int, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(int(rows.places[name][row]) for name in names)
 
-    def _keys(self, rows: _Rows, some: Any, names: Sequence[str]) -> list[tuple[int, ...]]:
+    def _keys(self, rows: _Rows, some: Whole, names: Sequence[str]) -> list[tuple[int, ...]]:
         """The same of some points."""
-        columns = [rows.places[name][some].tolist() for name in names]
-        return [*zip(*columns, strict=True)] if columns else [()] * len(some)
+        return _rows_at(some, [rows.places[name] for name in names])
 
     def _alike(self, of: Callable[[str], bool]) -> list[str]:
         """Fields of the grid that decide something."""
@@ -489,21 +517,17 @@ class PlanColumns:
         if len(self.jobs) + len(first) > MOST_KEPT:
             self.jobs.clear()
         asked = []
-        alike: dict[Hashable, _Asked] = {}
-        for row in first:
-            on = sites[site[row]]
-            job = (*self._key(rows, row, names), *(bool(blank[row]) for blank in blanks))
+        alike: dict[Hashable, _Job] = {}
+        jobs = zip(self._keys(rows, first, names), _rows_at(first, blanks), strict=True)
+        for row, number, job in zip(first.tolist(), site[first].tolist(), jobs, strict=True):
+            on = sites[number]
             if (on, job) not in self.jobs:
                 cluster, fabric = on.network.cluster, on.fabric
-                kind = (cluster.gpu.key, cluster.domain, fabric.jitter, fabric.slow_node, job)
-                if kind in alike:
-                    one = alike[kind]
-                    self.jobs[on, job] = but(one, site=on, setup=one.setup.on(cluster, on.links), found={})
-                else:
+                kind = cluster.gpu.key, cluster.domain, fabric.jitter, fabric.slow_node, job
+                if kind not in alike:
                     scenario = self._scenario(rows, row, self.paid)
-                    setup = self._setup(on, scenario)
-                    parameters = float(transformer.parameters(setup.inputs.shape))
-                    alike[kind] = self.jobs[on, job] = _Asked(on, setup, scenario, is_given(setup), parameters)
+                    alike[kind] = _Job.of(self._setup(on, scenario), scenario)
+                self.jobs[on, job] = _Asked(on, alike[kind])
             asked.append(self.jobs[on, job])
         return asked, which
 
@@ -518,27 +542,31 @@ class PlanColumns:
         varied = [*counted, *(name for name in SPREAD if name in self.values)]
         first, job = distinct([which, *(rows.places[name] for name in varied)], len(which))
         owners = which[first]
-        all_given = np.array([each.given for each in asked])
+        all_given = np.array([each.job.given for each in asked])
         given = all_given[owners]
         parts, places = [], []
         if given.any():
-            setups = [each.setup for each in asked if each.given]
+            jobs = [
+                GivenJob(each.job.setup, each.site.network.cluster.gpus, each.site.links)
+                for each in asked
+                if each.job.given
+            ]
             owner = (np.cumsum(all_given) - 1)[owners[given]]
-            columns = {name: self._counted(name, rows, first[given], setups, owner) for name in counted}
-            parts.append(given_jobs(setups, owner, columns, self._spread(rows, first[given], asked, owners[given])))
+            columns = {name: self._counted(name, rows, first[given], jobs, owner) for name in counted}
+            parts.append(given_jobs(jobs, owner, columns, self._spread(rows, first[given], asked, owners[given])))
             places.append(np.flatnonzero(given))
         if not given.all():
             parts.append(self._searched(rows, [asked[owner] for owner in owners[~given]], first[~given], varied))
             places.append(np.flatnonzero(~given))
         return JobColumns.of(parts, places, len(first)).at(job)
 
-    def _counted(self, name: str, rows: _Rows, some: Whole, setups: Sequence[JobSetup], owner: Whole) -> Whole:
+    def _counted(self, name: str, rows: _Rows, some: Whole, jobs: Sequence[GivenJob], owner: Whole) -> Whole:
         """A number of some jobs that are given; where it is blank, what follows from the rest, if anything does."""
         values, places = self.values[name], rows.places[name][some]
         blank, numbers = values.blank[places], values.numbers.astype(np.int64)[places]
         if not blank.any():
             return numbers
-        own = np.array([own_number(setup, name) or 0 for setup in setups])
+        own = np.array([own_number(job.setup, name) or 0 for job in jobs])
         return np.where(blank, own[owner], numbers)
 
     def _spread(self, rows: _Rows, some: Whole, asked: Sequence[_Asked], owners: Whole) -> Mapping[str, Any]:
@@ -549,9 +577,7 @@ class PlanColumns:
         varied = {name: self.values[name].numbers[rows.places[name][some]] for name in SPREAD if name in self.values}
         return spread_of(**(own | varied), catalog=self.catalog)
 
-    def _searched(
-        self, rows: _Rows, asked: Sequence[_Asked], first: Sequence[int], varied: Sequence[str]
-    ) -> JobColumns:
+    def _searched(self, rows: _Rows, asked: Sequence[_Asked], first: Whole, varied: Sequence[str]) -> JobColumns:
         """The jobs at some points whose parallelism is looked for, those that were not found before in few calls."""
         for each in asked:
             if len(each.found) > MOST_KEPT:
@@ -571,7 +597,7 @@ class PlanColumns:
     def _runs(self, rows: _Rows, asked: Sequence[_Asked], which: Whole, jobs: JobColumns) -> _Runs:
         """The runs made of the jobs' steps."""
         progress, overhead = self._shares(rows, asked, which)
-        tokens = self._numbers(rows, "training_tokens", [each.scenario.training_tokens for each in asked], which)
+        tokens = self._numbers(rows, "training_tokens", [each.job.scenario.training_tokens for each in asked], which)
         steps = tokens / jobs.tokens
         ends = jobs.runs & ~np.array([each.site.network.unbuildable for each in asked])[which]
         whole = np.where(ends, time_to_train(steps, jobs.step_time, progress), np.nan)
@@ -603,14 +629,16 @@ class PlanColumns:
         """Share of the time that makes progress, and calendar time over that of the run, typically."""
         names = [name for name in self.grid if name in OF_RUN]
         clusters = [each.site.network.cluster for each in asked]
-        kind = _numbered((job.parameters, its.request.spare_nodes) for job, its in zip(asked, clusters, strict=True))
+        kind = _numbered(
+            (each.job.parameters, its.request.spare_nodes) for each, its in zip(asked, clusters, strict=True)
+        )
         first, group = distinct([kind[which], *(rows.places[name] for name in names)], len(which))
         sizes = {name: np.array([getattr(cluster, name) for cluster in clusters])[which] for name in ("gpus", "nodes")}
         progress, overhead = np.empty(len(which)), np.empty(len(which))
         for row, members in zip(first, grouped(group), strict=True):
             operation = self._scenario(rows, row, self.paid).part(OperationRequest)
             several = but(clusters[which[row]], **{name: column[members, None] for name, column in sizes.items()})
-            checkpoints = checkpointing(asked[which[row]].parameters, several, operation, self.catalog)
+            checkpoints = checkpointing(asked[which[row]].job.parameters, several, operation, self.catalog)
             progress[members] = checkpoints.progress[..., 0]
             overhead[members] = np.ravel(campaign_overhead(operation, self.catalog)[0])[0]
         return progress, overhead
@@ -642,11 +670,22 @@ def _single(value: Any) -> Any:
     return _plain(value)[0] if isinstance(value, Draws) else value
 
 
+def _rows_at(some: Whole, columns: Sequence[NDArray[Any]]) -> list[tuple[Any, ...]]:
+    """Rows of some columns at some places.
+
+    >>> _rows_at(np.array([2, 0]), [np.array([5, 6, 7]), np.array([True, False, True])])
+    [(7, True), (5, True)]
+    """
+    taken = [column[some].tolist() for column in columns]
+    return [*zip(*taken, strict=True)] if taken else [()] * len(some)
+
+
 def _numbered(keys: Iterable[Hashable]) -> Whole:
     """A number for each key, the same for equal ones, in the order in which they come.
 
     >>> _numbered(["a", "b", "a"])
     array([0, 1, 0])
     """
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+    every = [*keys]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(every))}
+    return np.array([numbers[key] for key in every])

@@ -102,10 +102,12 @@ class Grid(BaseModel):
 
 FIRST, MOST = 16, 2048
 """Points that are worked out together: in the beginning, and at most."""
-GROWTH = 8
+GROWTH = 64
 """How many times as many as those before they are at most."""
 AT_ONCE = 0.25
 """Processor time that they are to take [s]."""
+HOWEVER_FEW = 0.006
+"""Processor time that they take however few they are, about [s]."""
 
 
 def sweep(grid: Grid, catalog: Catalog, first: int = 0) -> Iterator[dict[str, Any]]:
@@ -157,7 +159,8 @@ class Sweep:
             yield [*given, *(answered[name] for name in columns(self.grid)[len(given) :])]
             first += len(some)
             if len(some) == self.size:
-                in_time = int(self.size * AT_ONCE / max(took, AT_ONCE / 1000))
+                of_each = max(took - HOWEVER_FEW, took / 4, AT_ONCE / 1000) / self.size
+                in_time = int((AT_ONCE - HOWEVER_FEW) / of_each)
                 self.size = min(max(in_time, 1), GROWTH * self.size, MOST)
 
     def _plan(self, values: Sequence[Any]) -> dict[str, list[Any]]:

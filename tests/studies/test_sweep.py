@@ -16,7 +16,8 @@ from app.plan.declarations import value_of
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.studies import parallel_sweep, plan_columns
-from app.studies.sweep import RESULTS, Grid, columns, sweep
+from app.studies import sweep as sweeps
+from app.studies.sweep import RESULTS, Grid, Sweep, columns, sweep
 
 
 def test_a_grid_has_the_product_of_its_values_and_the_last_field_varies_fastest() -> None:
@@ -400,3 +401,26 @@ def test_a_long_sweep_keeps_no_more_than_a_short_one(monkeypatch: pytest.MonkeyP
     assert len(together.jobs) <= 3
     again = plan_columns.PlanColumns(GIVEN, {"gpus": [8 * n for n in range(1, 9)]}, RESULTS, load_catalog())
     assert [value for (value,) in few] == again.of(np.arange(8)[:, None])["costs.capital"]
+
+
+@pytest.mark.parametrize(
+    ("portion", "row", "sizes"),
+    [
+        (6e-3, 1e-4, [16, 984]),  # what a portion takes however few rows it has says nothing of more
+        (6e-3, 1e-2, [16, 24, 24, 24]),  # 244 ms of the 250 at 10 ms a row, as far as what came before tells
+    ],
+)
+def test_as_many_rows_are_worked_out_together_as_there_is_time_for(
+    portion: float, row: float, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+
+    def answered(columns: plan_columns.PlanColumns, places: Any) -> dict[str, list[Any]]:
+        clock[0] += portion + row * len(places)
+        return {name: [None] * len(places) for name in (*columns.results, "error")}
+
+    monkeypatch.setattr(sweeps, "thread_time", lambda: clock[0])
+    monkeypatch.setattr(plan_columns.PlanColumns, "of", answered)
+    grid = Grid(base=GIVEN, grid={"gpus": [8 * n for n in range(1, 1001)]})
+    parts = Sweep(grid, load_catalog()).batches()
+    assert [len(next(parts)[0]) for _ in sizes] == sizes

@@ -48,7 +48,7 @@ def alike(links: Links, exchanging: bool) -> Hashable:
     bound = hashed or (site.planes > 1 and site.balancing in PINNED)
     bins = [(tier.uplinks, tier.others, tier.leaves) for tier in site.tiers] if hashed else []
     tiers = tuple(each if any(each[:2]) else None for each in bins)
-    degraded = id(site) if any(np.isfinite(tier.links) for tier in site.tiers) else None
+    degraded = id(site) if any(tier.links < np.inf for tier in site.tiers) else None
     flows = (site.balancing, site.planes, site.flows) if bound else ()
     return links.library, links.ideal, links.bridge is None, site.scattered, site.rails_apart, degraded, flows, tiers
 
@@ -138,7 +138,7 @@ def _links(links: Sequence[Links], column: Callable[[Sequence[Any]], Any]) -> Li
 
 def _column(values: Sequence[Array]) -> Any:
     """The value that all have, or an array of them."""
-    return values[0] if len(set(values)) == 1 else np.array(values, float)
+    return values[0] if values.count(values[0]) == len(values) else np.array(values, float)
 
 
 def _taken(value: Any, places: Places | slice) -> Any:

@@ -2,19 +2,20 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas import transformer
+from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
 from app.formulas.training import arguments, parallelism_search
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import RING
 from app.formulas.training.exchanges import exchanges
 from app.formulas.training.search import Search, SearchResult
-from app.formulas.training.stacking import alike, link_rows, rows_of, stacked, stacked_links
+from app.formulas.training.stacking import Part, alike, link_rows, rows_of, stacked, stacked_links
 from app.plan.job import batch
 from app.plan.job.broken_rules import Rules, rule_broken_by
 from app.plan.job.inputs import JobSetup
@@ -104,24 +105,38 @@ def is_given(setup: JobSetup) -> bool:
     return setup.fixed.few and not setup.fixed.chunks and setup.request.model.global_batch is not None
 
 
-def given_jobs(setups: Sequence[JobSetup], owners: Whole, columns: Columns, constants: Mapping[str, Any]) -> JobColumns:
+class GivenJob(NamedTuple):
+    """A job on one of the clusters that it is given for, which are alike but for their number of GPUs and links.
+
+    Attributes:
+        setup: the job on any of these clusters.
+        gpus: of this cluster [1].
+        links: of the same.
+    """
+
+    setup: JobSetup
+    gpus: int
+    links: Links
+
+
+def given_jobs(given: Sequence[GivenJob], owners: Whole, columns: Columns, constants: Mapping[str, Any]) -> JobColumns:
     """Jobs that are given, see `is_given`.
 
     Jobs of one model and stack on GPUs of any kind and number and on networks of one structure are timed in one call.
 
     Args:
-        setups: jobs that differ in more than `DEGREES` and `SIZES`.
+        given: jobs that differ in more than `DEGREES` and `SIZES`.
         owners: of each job, which of them it is but for the columns.
         columns: values of these fields, one of each a job; what is left out is as the setup has it.
         constants: the same of constants of the step, by their names in a calibration.
     """
     parts, places = [], []
-    for members in _by_structure(setups):
-        number = np.full(len(setups), -1)
+    for members in _by_structure(given):
+        number = np.full(len(given), -1)
         number[members] = np.arange(len(members))
         rows = np.flatnonzero(number[owners] >= 0)
         some, their = ({name: column[rows] for name, column in each.items()} for each in (columns, constants))
-        jobs = _Jobs.of([setups[place] for place in members], number[owners[rows]], some, their)
+        jobs = _Jobs.of([given[place] for place in members], number[owners[rows]], some, their)
         for start in range(0, len(rows), many := jobs.at_once()):
             block = slice(start, start + many)
             parts.append(_timed(jobs.at(block)))
@@ -134,18 +149,17 @@ def _is_one(setup: JobSetup) -> bool:
     return all(getattr(setup.fixed, name) is not None for name in OPEN)
 
 
-def _by_structure(setups: Sequence[JobSetup]) -> list[list[int]]:
+def _by_structure(given: Sequence[GivenJob]) -> list[list[int]]:
     """Which jobs are of one structure."""
     structures: dict[Hashable, int] = {}
-    known: dict[tuple[int, ...], int] = {}
+    known: dict[int, tuple[int, bool]] = {}
     groups: dict[Hashable, list[int]] = {}
-    for place, setup in enumerate(setups):
-        n, fixed = setup.inputs, setup.fixed
-        kind = id(n.shape), id(n.software), id(fixed), id(setup.catalog)
-        if kind not in known:
-            known[kind] = structures.setdefault(_structure(setup), len(structures))
-        exchanging = float(n.shape.experts) > 0 or fixed.context_exchange != RING
-        groups.setdefault((known[kind], alike(n.links, exchanging)), []).append(place)
+    for place, (setup, _, links) in enumerate(given):
+        if id(setup) not in known:
+            exchanging = float(setup.inputs.shape.experts) > 0 or setup.fixed.context_exchange != RING
+            known[id(setup)] = structures.setdefault(_structure(setup), len(structures)), exchanging
+        number, exchanging = known[id(setup)]
+        groups.setdefault((number, alike(links, exchanging)), []).append(place)
     return [*groups.values()]
 
 
@@ -165,29 +179,35 @@ class _Jobs:
     """Jobs of one structure.
 
     Attributes:
-        setups: as in `given_jobs`.
+        given: as in `given_jobs`.
         owners: of each job, which of them it is but for its numbers.
         numbers: degrees that are given and sizes, by the scenario's names: one for all, or one of each [1].
         constants: those of the step that are not as the setups have them, one of each.
-        whole: the setups as one search whose numbers are columns where they differ.
+        whole: what is given as one search whose numbers are columns where they differ.
     """
 
-    setups: Sequence[JobSetup]
+    given: Sequence[GivenJob]
     owners: Whole
     numbers: Mapping[str, Any]
     constants: Mapping[str, Any]
     whole: Search
 
     @classmethod
-    def of(cls, setups: Sequence[JobSetup], owners: Whole, columns: Columns, constants: Mapping[str, Any]) -> "_Jobs":
+    def of(cls, given: Sequence[GivenJob], owners: Whole, columns: Columns, constants: Mapping[str, Any]) -> "_Jobs":
         """Jobs some of whose numbers are columns, the others as the setups have them."""
+        setups, which = _setups(given)
         names = [name for name in (*DEGREES, *SIZES) if own_number(setups[0], name) is not None]
         own = {name: [own_number(setup, name) for setup in setups] for name in names if name not in columns}
-        filled = {name: _at(_one_or_each(values), owners) for name, values in own.items()}
+        filled = {name: _at(_one_or_each(values), which[owners]) for name, values in own.items()}
         filled |= {name: columns[name] for name in names if name in columns}
         if "expert_parallel" in filled and not setups[0].inputs.shape.experts:
             filled["expert_parallel"] = 1
-        return cls(setups, owners, filled, constants, _stacked(setups))
+        return cls(given, owners, filled, constants, _stacked(given, setups, which))
+
+    @property
+    def first(self) -> JobSetup:
+        """One of the setups."""
+        return self.given[0].setup
 
     def at(self, some: slice) -> "_Jobs":
         """Some of the jobs."""
@@ -198,14 +218,14 @@ class _Jobs:
 
     def at_once(self) -> int:
         """How many are timed in one pass: the arrays of their configurations stay in the processor's cache."""
-        ways = 1 if _is_one(self.setups[0]) else len(self._few(0, {}))
+        ways = 1 if _is_one(self.first) else len(self._few(0, {}))
         return max(ROWS_AT_ONCE // max(ways, 1), 1)
 
     def configurations(self) -> tuple[dict[str, Any], Whole]:
         """The ways to run each job, as degrees are fixed, with its sizes; and which job each is of."""
-        jobs, fixed = np.arange(len(self.owners)), self.setups[0].fixed
+        jobs, fixed = np.arange(len(self.owners)), self.first.fixed
         numbers = {DEGREES.get(name, name): column for name, column in self.numbers.items()}
-        if _is_one(self.setups[0]):
+        if _is_one(self.first):
             return numbers, jobs
         known: dict[tuple[int, ...], Whole] = {}
         tables = [self._few(job, known) for job in jobs.tolist()]
@@ -219,10 +239,11 @@ class _Jobs:
         numbers = self.number_of(job)
         key = int(self.owners[job]), *(number for name, number in numbers.items() if name != "global_batch")
         if key not in known:
-            asked = self.setups[self.owners[job]].asked
+            setup, gpus, links = self.given[self.owners[job]]
             degrees = {DEGREES[name]: number for name, number in numbers.items() if name in DEGREES}
-            sized = but(asked.job, sequence_length=float(numbers["sequence_length"]))
-            known[key] = parallelism_search.few(but(asked, job=sized, fixed=but(asked.fixed, **degrees)))
+            sized = but(setup.inputs.job, sequence_length=float(numbers["sequence_length"]))
+            fixed = but(setup.fixed, **degrees)
+            known[key] = parallelism_search.few(but(setup.asked, job=sized, gpus=gpus, links=links, fixed=fixed))
         return known[key]
 
     def number_of(self, job: int) -> dict[str, int]:
@@ -279,7 +300,7 @@ def _tried(held: Floats, smallest: Whole, job: Whole, jobs: _Jobs) -> Whole:
 
     Of a job that is given whole, where there is none, those that fit to the brim, else the smallest.
     """
-    setup, share = jobs.setups[0], held / jobs.capacity[job]
+    setup, share = jobs.first, held / jobs.capacity[job]
     timed = share <= setup.budget
     if setup.fixed.whole:
         fitting = np.isin(job, job[timed])
@@ -310,7 +331,7 @@ def _refusals(jobs: _Jobs, places: Whole, memory: Floats) -> Iterator[tuple[int,
     ]
     known: dict[tuple[int, ...], Rules] = {}
     for place in places.tolist():
-        setup = jobs.setups[jobs.owners[place]]
+        setup, gpus, _ = jobs.given[jobs.owners[place]]
         if not np.isnan(memory[place]):
             yield place, too_large(setup, memory[place])
             continue
@@ -320,7 +341,7 @@ def _refusals(jobs: _Jobs, places: Whole, memory: Floats) -> Iterator[tuple[int,
             degrees = {DEGREES[name]: number for name, number in numbers.items() if name in DEGREES}
             known[key] = Rules.of(setup.inputs.shape, but(setup.fixed, **degrees), numbers["sequence_length"])
         size = int(_at(jobs.numbers["global_batch"], place))
-        yield place, known[key].broken(setup.cluster.gpus, size).text
+        yield place, known[key].broken(gpus, size).text
 
 
 def own_number(setup: JobSetup, name: str) -> int | None:
@@ -341,22 +362,40 @@ def _at(column: Any, places: Any) -> Any:
     return column[places] if isinstance(column, np.ndarray) else column
 
 
-def _stacked(setups: Sequence[JobSetup]) -> Search:
-    """Jobs of one structure as one whose numbers are columns where they differ; degrees are those of the first."""
-    first, inputs = setups[0], [setup.inputs for setup in setups]
-    links = inputs[0].links
-    if any(n.links is not links for n in inputs):
-        links = stacked_links([n.links for n in inputs])
+def _setups(given: Sequence[GivenJob]) -> tuple[list[JobSetup], Whole]:
+    """The different setups of some jobs, and which each has."""
+    different = {id(each.setup): each.setup for each in given}
+    numbers = {key: number for number, key in enumerate(different)}
+    return [*different.values()], np.array([numbers[id(each.setup)] for each in given])
+
+
+def _stacked(given: Sequence[GivenJob], setups: Sequence[JobSetup], which: Whole) -> Search:
+    """Jobs of one structure as one whose numbers are columns where they differ; degrees are those of the first.
+
+    Args:
+        given: the jobs.
+        setups, which: the different setups of these, and which each has.
+    """
+    inputs = [setup.inputs for setup in setups]
+    links = given[0].links
+    if any(each.links is not links for each in given):
+        links = stacked_links([each.links for each in given])
     return Search(
         shape=inputs[0].shape,
-        job=stacked([n.job for n in inputs]),
-        gpu=stacked([n.hardware for n in inputs]),
+        job=_of_each([n.job for n in inputs], which),
+        gpu=_of_each([n.hardware for n in inputs], which),
         software=inputs[0].software,
-        calibration=stacked([n.calibration for n in inputs]),
+        calibration=_of_each([n.calibration for n in inputs], which),
         links=links,
-        gpus=_one_or_each([setup.cluster.gpus for setup in setups]),
-        fixed=first.fixed,
+        gpus=_one_or_each([each.gpus for each in given]),
+        fixed=setups[0].fixed,
     )
+
+
+def _of_each(parts: Sequence[Part], which: Whole) -> Part:
+    """One record of each job: which of some parts it has."""
+    whole = stacked(parts)
+    return whole if whole is parts[0] else rows_of(whole, which)
 
 
 def _rows_of(whole: Search, owners: Whole, rows: Mapping[str, Any]) -> Search:
