@@ -662,7 +662,8 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("training", "training.least_time", (r"T_{step} ≥ m ⌈\frac{L}{p}⌉ T_{layer}",)),
     ("training", "training.state_of", (r"P, T_{optimizer} = o P / B_{memory}, Z(n)",)),
-    ("training", "training.undisturbed_time", (r"T_{step} ≥ m T_{stage} + T_{bubble}",)),
+    ("training", "training.undisturbed_time", (r"T_{step} ≥ m T_{stage} + T_{bubble} + T_{wait}",)),
+    ("training", "training.time_without_straggler", (r"T + (ς_1 T + ς_2 \sqrt{T}) Z(n) = T_{step}",)),
     (
         "training",
         "training.memory",
@@ -1146,6 +1147,7 @@ TITLES = {
     "training.least_time": "The least a step can take",
     "training.state_of": "What neither batch nor micro-batch changes",
     "training.undisturbed_time": "A step that sends nothing beyond its layers",
+    "training.time_without_straggler": "A step whose nodes are equally fast",
     "training.repeated_work": "Work that is done twice",
     "training.checkpoint_size": "Bytes of a checkpoint",
     "training.write_time": "Time to write a checkpoint",

@@ -25,7 +25,10 @@ from app.formulas.training.exchanges import exchanges
 from app.formulas.training.fixed_degrees import FixedDegrees
 from app.formulas.training.parallelism_search import best
 from app.formulas.training.search import Search
+from app.formulas.training.search_bounds import ALONE, ShareBounds
 from app.formulas.training.search_cache import Kept
+from app.formulas.training.search_grid import Shares
+from app.formulas.training.search_space import Space
 from app.formulas.training.stacking import rows_of
 from app.plan.job import shape
 from tests.training_constants import constants, links
@@ -160,13 +163,16 @@ def test_searches_together_find_what_each_finds_alone(model, quickest: int | Non
             assert one.smallest == alone.smallest
 
 
-@pytest.mark.parametrize(("gpus", "capacity"), [(256, 85e9), (96, 30e9), (8, 20e9), (7, 85e9)])
+@pytest.mark.parametrize(
+    ("gpus", "capacity", "slow"), [(256, 85e9, 0.0), (256, 85e9, 0.1), (96, 30e9, 0.0), (8, 20e9, 0.0), (7, 85e9, 0.0)]
+)
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
 def test_how_many_are_looked_at_first_changes_no_answer_to_many_searches(
-    model, gpus: int, capacity: float, monkeypatch: pytest.MonkeyPatch
+    model, gpus: int, capacity: float, slow: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 1 and 35 divide badly or not at all; of little memory most or all do not fit; GPUs in a bad number have no batch
-    base = Search(model, Job(4096.0, 512.0), replace(A100, memory_capacity=capacity), SOFT, CAL, LINKS, gpus)
+    gpu, cal = replace(A100, memory_capacity=capacity), replace(CAL, slow_node=slow)
+    base = Search(model, Job(4096.0, 512.0), gpu, SOFT, cal, LINKS, gpus)
     batches = [replace(base, job=Job(4096.0, batch)) for batch in (512.0, 1.0, 35.0, 60.0, 192.0, 192.0, 720.0, 1024.0)]
     # on a network so slow that other splits are the quickest, the same batches; on a third one of them
     slow = replace(LINKS, machine=replace(LINKS.machine, scale_out_rate=LINKS.machine.scale_out_rate / 100))
@@ -175,8 +181,9 @@ def test_how_many_are_looked_at_first_changes_no_answer_to_many_searches(
     # other numbers of GPUs, which other degrees divide; sequences of which other shares are too short
     several += [replace(base, gpus=other, links=links(CATALOG, "a100-sxm", other)) for other in (64, 240, 13)]
     several.append(replace(base, job=Job(1024.0, 512.0)))
-    for splits in (0, 3, 60, 10_000):
-        monkeypatch.setattr(search_shortlist, "SPLITS", splits)
+    for splits, at_once in ((0, 0), (3, 0), (60, 0), (10_000, 0), (0, 10**9), (60, 10**9)):
+        for name, value in {"SPLITS_AT_ONCE": at_once, "SHARES": splits, "SPLITS": splits}.items():
+            monkeypatch.setattr(search_shortlist, name, value)
         monkeypatch.setattr(search_choice, "PROMISING_TOGETHER", splits)
         for quickest in (1, 30):
             together = parallelism_search.best_of(several, quickest=quickest)
@@ -189,6 +196,61 @@ def test_how_many_are_looked_at_first_changes_no_answer_to_many_searches(
                 assert one.best() == alone.best()
                 assert one.smallest == alone.smallest
                 assert one.smallest_memory == pytest.approx(alone.smallest_memory, rel=1e-15, nan_ok=True)
+
+
+@pytest.mark.parametrize("slow", [0.0, 0.1])
+@pytest.mark.parametrize("fixed", [FixedDegrees(), FixedDegrees(virtual_pipeline=2), FixedDegrees(bidirectional=True)])
+@pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
+def test_no_way_to_run_a_job_is_beyond_what_its_share_has_room_and_time_for(
+    model, fixed: FixedDegrees, slow: float
+) -> None:
+    cal = replace(CAL, slow_node=slow)
+    one = Search(model, Job(4096.0, 480.0), replace(A100, memory_capacity=40e9), SOFT, cal, LINKS, 96, fixed)
+    several = [one, replace(one, job=Job(4096.0, 384.0)), replace(one, gpus=60, links=links(CATALOG, "a100-sxm", 60))]
+    shares, limits = Shares.of([each.space for each in several]), np.full(3, 40e9)
+    merged, groups = Search.merged(several), shares.groups
+    bounds = ShareBounds.of(merged, Space.merged([each.space for each in several]), shares, limits)
+    degrees = zip(
+        shares.owner.tolist(),
+        groups.stages.pipeline[groups.kind[shares.group]].tolist(),
+        groups.axes[0][groups.tensor[shares.group]].tolist(),
+        groups.axes[1][groups.context[shares.group]].tolist(),
+        strict=True,
+    )
+    place = {key: share for share, key in enumerate(degrees)}
+    for owner, search in enumerate(several):
+        found = best(search)
+        assert len(found.time) > 10
+        ways = found.parallelism
+        keys = np.array([np.full(len(found.time), owner), ways.pipeline, ways.tensor, ways.context]).T.astype(int)
+        share = np.array([place[*key] for key in keys.tolist()])
+        level = np.searchsorted(groups.recompute, 2 * ways.recompute + ways.recompute_core)
+        size = ways.micro_batch
+        assert np.all(size <= bounds.room[level, share] * (1 + 1e-9))
+        least = bounds.times[level, share] + (size - 1) * bounds.waits[level, share]
+        alike = step.time_without_straggler(found.time, search.deviations, cal)
+        assert np.all(least <= alike * (1 + 1e-9))
+        assert np.max(least / alike) > 0.7  # and not far below
+        # each way at the time that it takes is among those that the times leave
+        for rank in (0, len(found.time) // 2):
+            most = np.full(3, 0.0)
+            most[owner] = alike[rank] * (1 + 1e-9)
+            assert bounds.micro_batches(most)[share[rank]] >= size[rank] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("model", [LLAMA, MIXTRAL, GPT])
+def test_each_sequence_adds_the_same_to_the_work_of_a_layer(model) -> None:
+    for stack in ("tuned", "megatron-lm-2021", "fsdp"):
+        soft, cal = constants(CATALOG, "a100-sxm", stack)
+        for tensor, context, recompute in itertools.product((1.0, 8.0), (1.0, 4.0), (0.0, 1.0)):
+            size = np.array([1.0, 2.0, 3.0, 64.0])
+            spread = Parallelism(tensor=tensor, context=context, expert=2.0, micro_batch=size, recompute=recompute)
+            job = Job(4096.0, 512.0, imbalance=1.2)
+            works = step.layer(model, job, A100, spread, soft, cal, ALONE).gpu
+            heads = step.head_time(model, job, A100, spread, cal)
+            for times in (works, heads):
+                np.testing.assert_allclose(np.diff(times), (times[1] - times[0]) * np.diff(size), rtol=1e-9)
+                assert 0 < times[1] - times[0] <= times[0]
 
 
 @pytest.mark.parametrize(("gpus", "capacity"), [(80, 23e9), (96, 20e9)])

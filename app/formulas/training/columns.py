@@ -32,7 +32,7 @@ def blocks(rows: int) -> Iterator[slice]:
         yield slice(start, min(start + ROWS_AT_ONCE, rows))
 
 
-def columns_at(columns: Columns, places: Whole) -> dict[str, Numbers]:
+def columns_at(columns: Columns, places: Whole | slice) -> dict[str, Numbers]:
     """Columns at some places, each in its own unit [1].
 
     >>> columns_at({"tensor": np.array([1.0, 2.0, 4.0])}, np.array([2, 0]))

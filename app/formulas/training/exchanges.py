@@ -59,6 +59,10 @@ class LayerExchanges:
     context: Exchange
     expert: Exchange
 
+    def each(self, changed: Callable[[Exchange], Exchange]) -> LayerExchanges:
+        """The same of each exchange changed."""
+        return LayerExchanges(*map(changed, vars(self).values()))
+
 
 @dataclass(frozen=True)
 class StepExchanges:
@@ -93,8 +97,7 @@ class Exchanges:
 
     def each(self, changed: Callable[[Exchange], Exchange]) -> Exchanges:
         """The same of each exchange changed."""
-        layer, step = (map(changed, vars(part).values()) for part in (self.layer, self.step))
-        return Exchanges(LayerExchanges(*layer), StepExchanges(*step))
+        return Exchanges(self.layer.each(changed), StepExchanges(*map(changed, vars(self.step).values())))
 
 
 def exchanges(

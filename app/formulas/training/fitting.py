@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas.records import but
-from app.formulas.training import memory
 from app.formulas.training.arguments import Parallelism
-from app.formulas.training.columns import Numbers, Whole, blocks, distinct, joined
+from app.formulas.training.columns import Numbers, Whole, joined
+from app.formulas.training.divisibility import Flags
 from app.formulas.training.fixed_degrees import GRADIENTS, OPTIMIZER
 from app.formulas.training.search import Search, SearchResult
 from app.formulas.training.search_cache import Kept, Spaces
-from app.formulas.training.search_grid import Candidates, Grid, Splits
+from app.formulas.training.search_grid import Candidates, Grid, Shares
 from app.formulas.training.search_space import Space
 from app.formulas.training.stacking import row, rows_of
 
@@ -103,9 +103,12 @@ class Fitting:
         return least
 
     @property
-    def used(self) -> Whole:
-        """Places of the splits of which anything fits."""
-        return distinct(self.grid.split[self.least.min(axis=0) < len(self.activity)])
+    def used(self) -> Flags:
+        """By level of recomputation, of which splits anything fits."""
+        used = np.zeros((len(self.activity), len(self.grid.splits.owner)), bool)
+        for level, splits in enumerate(used):
+            splits[self.grid.split[(self.level == level).any(axis=(0, 1))]] = True
+        return used
 
     def levels(self, places: Whole) -> Whole:
         """The levels of recomputation of some."""
@@ -208,9 +211,9 @@ class Enumeration(NamedTuple):
         return _enumerations.of(spaces, _enumeration)
 
     @classmethod
-    def some(cls, spaces: Sequence[Space], grid: Grid) -> Enumeration:
-        """Those of the runs of a grid."""
-        return cls(grid, _activity(spaces, grid))
+    def some(cls, space: Space, grid: Grid) -> Enumeration:
+        """Those of the runs of a grid; of some searches as one."""
+        return cls(grid, grid.groups.activity(space, grid.owner, grid.group, grid.runs))
 
     @property
     def nbytes(self) -> int:
@@ -222,22 +225,7 @@ class Enumeration(NamedTuple):
 
 
 def _enumeration(spaces: Spaces) -> Enumeration:
-    return Enumeration.some(spaces, Splits.of(spaces).grid())
-
-
-def _activity(spaces: Sequence[Space], grid: Grid) -> Numbers:
-    """Memory of the activations, by recomputation and run [B]."""
-    groups, first = grid.groups, spaces[0]
-    levels, tensor = np.array(groups.recompute)[:, None], groups.cluster * len(groups.axes[0]) + groups.tensor
-    kept, space = [table.reshape(len(levels), -1) for table in groups.kept_bytes], Space.merged(spaces)
-    sizes = np.empty((len(levels), len(grid.group)))
-    for some in blocks(len(grid.group)):
-        rows, place = space.of_owners(grid.owner[some]), tensor[grid.group[some]]
-        runs = space.fixed.spread(rows.gpus, {name: column[some] for name, column in grid.runs.items()}, levels)
-        left, left_whole = (np.take(table, place, axis=1) for table in kept)
-        reserved = first.context, first.fragmentation, (left, left_whole)
-        sizes[:, some] = sum(memory.activity(space.shape, rows.job, runs, space.software, *reserved))
-    return sizes
+    return Enumeration.some(Space.merged(spaces), Shares.of(spaces).splits().grid())
 
 
 _enumerations: Kept[Enumeration] = Kept(3_000_000)

@@ -14,7 +14,8 @@ import numpy as np
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import KNOWN
 from app.formulas.training import exchanges, step
-from app.formulas.training.columns import Columns, Numbers, Whole, distinct
+from app.formulas.training.columns import Columns, Numbers, Whole
+from app.formulas.training.divisibility import Flags
 from app.formulas.training.exchanges import Exchange, LayerExchanges
 from app.formulas.training.search import Search
 from app.formulas.training.search_grid import Candidates, Grid, Splits
@@ -27,10 +28,11 @@ class Layers:
     Attributes:
         axes: columns of the cells, open against an axis of the experts' degrees [1].
         times: of a layer for one micro-batch, by level of recomputation, whether the micro-batches of several chunks
-            alternate where that matters, cell and experts' degree [s].
+            alternate where that matters, cell and experts' degree; not a number if it was not asked for [s].
         heads: of the output head for one micro-batch, by cell [s].
         cells: of each split, where its cell is among these; anywhere if it was not asked for [1].
         alternating: whether it matters that the micro-batches of several chunks alternate.
+        levels: of recomputation [1].
     """
 
     axes: Columns
@@ -38,20 +40,24 @@ class Layers:
     heads: Numbers
     cells: Whole
     alternating: bool
+    levels: int
 
     @classmethod
-    def of(cls, merged: Search, families: Whole, splits: Splits, used: Whole) -> Layers:
+    def of(cls, merged: Search, families: Whole, splits: Splits, used: Flags) -> Layers:
         """Those of some splits.
 
         Args:
             merged: the searches as one.
             families: of each, the place of the first of those that differ from it in nothing but their batch [1].
             splits: what divides of them.
-            used: the places of some splits [1].
+            used: by level of recomputation, of which splits layers are wanted.
         """
         many = len(splits.cells["tensor"])
         key = families[splits.owner] * many + splits.cell
-        asked = distinct(key[used])
+        level, split = np.nonzero(used)
+        wanted = np.zeros((len(used), len(families) * many), bool)
+        wanted[level, key[split]] = True
+        asked = np.flatnonzero(wanted.any(axis=0))
         where = np.zeros(len(families) * many, np.int64)
         where[asked] = np.arange(len(asked))
         owners, cell = asked // many, asked % many
@@ -67,16 +73,22 @@ class Layers:
 
         alternating = any_(software.staged_expert > 0)
         chunks = np.array([1.0, 2.0] if alternating else [1.0])[:, None, None]
-        levels = np.array(splits.groups.recompute)[:, None, None, None]
-        run = search.parallelism(axes | {"virtual_pipeline": chunks}, levels)
-        layer = step.layer(shape, search.job, search.gpu, run, software, cal, sent).total
-        table = len(levels), len(chunks), len(asked), len(splits.axes[-1])
+        level, at = np.nonzero(wanted[:, asked])
+        search, repeated = merged.of_owners(owners[at, None]), np.array(splits.groups.recompute)[level, None]
+        cells = {name: column[at] if len(column) > 1 else column for name, column in axes.items()}
+        run = search.parallelism(cells | {"virtual_pipeline": chunks}, repeated)
+        each = sent.each(lambda part: Exchange(_rows(part.time, at), _rows(part.crosses, at)))
+        layer = step.layer(shape, search.job, search.gpu, run, software, cal, each).total
+        experts = len(splits.axes[-1])
+        times = np.full((len(used), len(chunks), len(asked), experts), np.nan)
+        times[level, :, at] = np.broadcast_to(layer, (len(chunks), len(at), experts)).swapaxes(0, 1)
         return cls(
             axes=axes,
-            times=np.broadcast_to(layer, table).ravel(),
+            times=times.ravel(),
             heads=np.broadcast_to(head, (len(asked), 1)).ravel(),
             cells=where[key],
             alternating=alternating,
+            levels=len(used),
         )
 
     def of_some(self, grid: Grid, some: Candidates, level: Whole) -> Whole:
@@ -90,9 +102,15 @@ class Layers:
 
     @cached_property
     def quickest(self) -> Numbers:
-        """The least that a layer of each cell takes, whatever is recomputed and spreads the experts [s]."""
-        least: Numbers = self.times.reshape(-1, len(self.heads), self.axes["expert"].size).min(axis=(0, 2))
-        return least
+        """The least that a layer of each cell takes, whatever spreads the experts, by level of recomputation [s]."""
+        table = self.levels, -1, len(self.heads), self.axes["expert"].size
+        quickest: Numbers = self.times.reshape(table).min(axis=(1, 3))
+        return quickest
+
+
+def _rows(values: Array, places: Whole) -> Array:
+    """Rows of values over cells; values that all cells share as they are."""
+    return values[places] if isinstance(values, np.ndarray) and len(values) > 1 else values
 
 
 def _exchanged(search: Search, splits: Splits, used: Whole) -> LayerExchanges:
@@ -107,6 +125,4 @@ def _exchanged(search: Search, splits: Splits, used: Whole) -> LayerExchanges:
     def of_cells(values: Array) -> Array:
         return np.broadcast_to(values, table)[places] if isinstance(values, np.ndarray) else values
 
-    return LayerExchanges(*(
-        Exchange(of_cells(part.time), of_cells(part.crosses)) for part in (sent.tensor, sent.context, sent.expert)
-    ))  # fmt: skip
+    return sent.each(lambda part: Exchange(of_cells(part.time), of_cells(part.crosses)))

@@ -15,11 +15,12 @@ What is left out is infeasible or provably not faster:
 - recomputing a flash attention core alone repeats nothing that the kernel does not repeat anyway;
 - in large spaces, what needs twice the best step for its layers alone is slower than twice the best step;
 - where only the quickest are asked for, what its stages and bubble alone make slower than as many others, with the
-  least recomputation of all ways to shard it; for several searches at once, with the quickest of its layers.
+  least recomputation of all ways to shard it; for several searches at once, with the quickest of its layers, or with
+  what these compute alone.
 
 What is tried is in `fixed_degrees` and `search_space`, what divides of it in `search_groups` and `search_grid`, what
 fits in `fitting`. Steps are put together in `layer_times`, `search_states` and `search_field`; which of them are timed
-is in `search_choice`, and for several searches at once in `search_shortlist`.
+is in `search_choice`, and for several searches at once in `search_shortlist` and `search_bounds`.
 """
 
 from __future__ import annotations

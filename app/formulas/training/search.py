@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from app.formulas import tail
 from app.formulas.arrays import Array
 from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
@@ -70,6 +72,15 @@ class Search:
     def links_of(self, owners: Whole) -> Links:
         """Of several that are merged the links of the one that each row belongs to; those of a lone one."""
         return link_rows(self.links, owners) if isinstance(self.gpus, np.ndarray) else self.links
+
+    @cached_property
+    def deviations(self) -> Array:
+        """Standard deviations by which the slowest node lies above the mean [1]."""
+        return tail.deviations(self.gpus)
+
+    def deviations_of(self, owners: Whole) -> Array:
+        """Of several that are merged the same of the one that each row belongs to; that of a lone one [1]."""
+        return self.deviations[owners] if isinstance(self.deviations, np.ndarray) else self.deviations
 
     def limit(self, budget: float) -> float:
         """Memory that may be filled on each GPU, a share of what it has [B]."""

@@ -63,18 +63,32 @@ def _fill(field: Field, times: list[Numbers], each: Sequence[Whole], chosen: Seq
         time[some] = values
 
 
-def quickest_timed(field: Field, many: int) -> list[Timed]:
+def quickest_timed(field: Field, many: int, most: Numbers | float = np.inf) -> list[Timed]:
     """All that may be among so many of the quickest of each search, or all where there are few.
 
     A step takes at least its stages and bubble with nothing exchanged, and as much recomputation as the sharding needs
     that needs least. What takes longer for these alone than as many others altogether is not timed.
+
+    Args:
+        field: what fits.
+        many: how many are wanted [1].
+        most: what so many of each search take no longer than, where that is known [s].
     """
-    least = PROMISING if len(field.families) == 1 else PROMISING_TOGETHER
-    pool = _Pool(field, max(least, PROMISING_EACH * many))
+    pool = _Pool(field, many, most)
     first = pool.first()
     times = field.clock(first)
     others = pool.others(np.array([time_of_rank(times[some], many) for some in field.grid.of_each_search(first)]))
-    places, times = np.concatenate([first, others]), np.concatenate([times, field.clock(others)])
+    return _timed(field, np.concatenate([first, others]), np.concatenate([times, field.clock(others)]))
+
+
+def promising_timed(field: Field, many: int) -> list[Timed]:
+    """About as many of each search as may well be among so many of the quickest, see `quickest_timed`."""
+    first = _Pool(field, many).first()
+    return _timed(field, first, field.clock(first))
+
+
+def _timed(field: Field, places: Whole, times: Numbers) -> list[Timed]:
+    """Some candidates and their times, search by search."""
     return [Timed(places[some], times[some], len(places[some])) for some in field.grid.of_each_search(places)]
 
 
@@ -85,15 +99,17 @@ class _Pool:
     not enough.
     """
 
-    def __init__(self, field: Field, many: int) -> None:
+    def __init__(self, field: Field, wanted: int, most: Numbers | float = np.inf) -> None:
         self.field, self.fitting, self.owner, ends = field, field.fitting, field.grid.owner, field.grid.ends
+        many = max(PROMISING if len(field.families) == 1 else PROMISING_TOGETHER, PROMISING_EACH * wanted)
+        self.most = np.broadcast_to(most, len(ends) - 1)
         self.floors, self.beyond = np.zeros(len(self.owner)), np.zeros(len(self.owner), bool)
         if len(field.grid.experts) > 1:
             self.floors = field.floors()
             self.beyond = self.floors > lowest_of_each(self.floors, ends, RUNS_EACH * many)[self.owner]
         self.runs = np.flatnonzero(~self.beyond)
         self.bounds = field.undisturbed(self.runs)
-        limits = lowest_of_each(self.bounds, np.searchsorted(self.runs, ends), many)
+        limits = np.minimum(lowest_of_each(self.bounds, np.searchsorted(self.runs, ends), many), self.most)
         self.late = self.bounds > limits[self.owner[self.runs]]
 
     def first(self) -> Whole:
@@ -102,6 +118,7 @@ class _Pool:
 
     def others(self, most: Numbers) -> Whole:
         """All others that take no longer than all that is known of their search."""
+        most = np.minimum(most, self.most)
         near = self._places(self.runs, self.late & ~(self.bounds > most[self.owner[self.runs]]))
         further = np.flatnonzero(self.beyond & ~(self.floors > most[self.owner]))
         if not len(further):

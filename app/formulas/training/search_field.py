@@ -6,6 +6,7 @@ what is exchanged beyond a layer: they take a fraction of the time, and no step 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from app.formulas.arrays import Array
 from app.formulas.training import step
 from app.formulas.training.columns import ROWS_AT_ONCE, Numbers, Whole, blocks, columns_at
-from app.formulas.training.divisibility import Flags
 from app.formulas.training.fitting import Fitting
 from app.formulas.training.fixed_degrees import SHARDINGS
 from app.formulas.training.layer_times import Layers
@@ -55,12 +55,9 @@ class Field:
 
     def floors(self) -> Numbers:
         """What runs take at least, whatever their experts' degree and sharding, where `undisturbed` [s]."""
-        least = self.fitting.least.min(axis=0).astype(np.int64)
-        none = least == len(self.fitting.activity)
-        run = np.arange(len(least))
+        least, run = self.fitting.least.min(axis=0).astype(np.int64), np.arange(len(self.grid.group))
         quickest = self.layers.times.reshape(-1, self.layers.axes["expert"].size).min(axis=1)
-        layers = self.layers.of_cells(self.grid, run, np.where(none, 0, least))
-        return self._undisturbed(run, quickest[layers], none)
+        return self._undisturbed(run, least, lambda level: quickest[self.layers.of_cells(self.grid, run, level)])
 
     def undisturbed(self, runs: Whole) -> Numbers:
         """What candidates of some runs take at least, whatever shards them, where nothing is exchanged beyond a layer.
@@ -68,23 +65,24 @@ class Field:
         By experts' degree and run, with the least recomputation that lets one fit; endless where none does [s].
         """
         least = self.fitting.least[:, runs].astype(np.int64)
-        none = least == len(self.fitting.activity)
         some = Candidates(runs, np.arange(len(least))[:, None], runs)
-        layers = self.layers.of_some(self.grid, some, np.where(none, 0, least))
-        return self._undisturbed(runs, self.layers.times[layers], none)
+        return self._undisturbed(
+            runs, least, lambda level: self.layers.times[self.layers.of_some(self.grid, some, level)]
+        )
 
-    def _undisturbed(self, runs: Whole, layers: Numbers, none: Flags) -> Numbers:
-        """The same at a time of their layers; endless where none fits [s]."""
-        bounds = np.empty(layers.shape)
+    def _undisturbed(self, runs: Whole, least: Whole, layers: Callable[[Whole], Numbers]) -> Numbers:
+        """The same at a time of their layers by level; endless where none fits or was asked for [s]."""
+        none = least == len(self.fitting.activity)
+        times = layers(np.where(none, 0, least))
+        none |= np.isnan(times)
+        times, bounds = np.where(none, 0.0, times), np.empty(times.shape)
         for some in blocks(len(runs)):
             run = runs[some]
-            search, heads = (
-                self.merged.of_owners(self.grid.owner[run]),
-                self.layers.heads[self.layers.cells[self.grid.split[run]]],
-            )
+            owner, heads = self.grid.owner[run], self.layers.heads[self.layers.cells[self.grid.split[run]]]
+            search = self.merged.of_owners(owner)
             parallelism = search.parallelism(columns_at(self.grid.runs, run))
-            rest = search.shape, search.job, parallelism, search.calibration
-            bounds[..., some] = step.undisturbed_time(layers[..., some], heads, *rest)
+            rest = search.shape, search.job, parallelism, search.calibration, self.merged.deviations_of(owner)
+            bounds[..., some] = step.undisturbed_time(times[..., some], heads, *rest)
         bounds[none] = np.inf
         return bounds
 
@@ -123,7 +121,7 @@ class Field:
             self.layers.times[layer],
             self.layers.heads[cell],
             beyond.rows(search, parallelism, cell, state, owner),
-            beyond.state(search, state),
+            beyond.state(state, self.merged.deviations_of(owner)),
         )
         rest = search.gpu, parallelism, search.software, search.calibration
         return step.assemble(pieces, search.shape, search.job, *rest).time

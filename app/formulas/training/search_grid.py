@@ -1,7 +1,7 @@
-"""What divides, as rows: of some searches the splits, of these the runs, and of these the candidates.
+"""What divides, as rows: of some searches the shares, of these the splits, the runs, and of these the candidates.
 
-Splits are rows one after the other, those of each search together. Of the splits that are worth it runs are made; with
-an axis for the sharding and one for the experts' degree they are all configurations that differ in more than
+Each is rows one after the other, those of each search together. Of those that are worth it the next are made; with an
+axis for the sharding and one for the experts' degree they are all configurations that differ in more than
 recomputation. A place in that table, counted through, is a candidate.
 """
 
@@ -10,17 +10,150 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas.arrays import counted_off, grouped
-from app.formulas.training.columns import Columns, Numbers, Whole, columns_at, written_out
+from app.formulas.training.columns import Columns, Numbers, Whole, columns_at, distinct, joined, written_out
 from app.formulas.training.divisibility import Flags, batch_divides
 from app.formulas.training.search_groups import Groups
 from app.formulas.training.search_space import Space
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What divides of some searches whatever the micro-batch: a share is a search and a group, each of whose replicas
+    gets whole sequences.
+
+    Attributes:
+        groups: what divides into the GPUs.
+        space: what can be tried; of the first of the searches.
+        batches: sequences of a step of each search [1].
+        enumerated, divisible: of each search, as in `SearchResult` [1].
+        owner, group: of each share, the places of its search and its group [1].
+        sizes: micro-batches that divide it.
+    """
+
+    groups: Groups
+    space: Space
+    batches: Numbers
+    enumerated: Whole
+    divisible: Whole
+    owner: Whole
+    group: Whole
+    sizes: Sizes
+
+    @classmethod
+    def of(cls, spaces: Sequence[Space]) -> Shares:
+        """Those of some searches, each with its batch."""
+        places: dict[Any, int] = {}
+        cluster = np.array([places.setdefault(space.with_batch(0.0), len(places)) for space in spaces])
+        groups, batches = Groups.of([*places]), np.array([int(space.job.global_batch) for space in spaces], np.int64)
+        begin, end = groups.ends[cluster], groups.ends[cluster + 1]
+        owner = np.repeat(np.arange(len(cluster)), end - begin)
+        group = np.repeat(begin, end - begin) + counted_off(end - begin)
+        each, left = np.divmod(batches[owner], groups.data[group])
+        owner, group, each = (column[left == 0] for column in (owner, group, each))
+        kind = groups.kind[group]
+        sizes = Sizes.of(spaces[0], each, groups.stages.pipeline[kind])
+        divisible = groups.experts[group] * groups.stages.counted(kind, sizes.many, sizes.in_rounds)
+        return cls(
+            groups=groups,
+            space=spaces[0],
+            batches=batches.astype(np.float64),
+            enumerated=groups.enumerated[cluster] * [len(spaces[0].micro_batches(batch)) for batch in batches.tolist()],
+            divisible=groups.variants * np.bincount(owner, divisible, len(spaces)).astype(np.int64),
+            owner=owner,
+            group=group,
+            sizes=sizes,
+        )
+
+    def columns(self, most: bool) -> dict[str, Numbers]:
+        """All, degree by degree, in the most or the fewest chunks that there are stages for [1]."""
+        (t, c, _), groups, space = self.groups.axes, self.groups, self.space
+        tensor, context = (
+            axis[place[self.group]].astype(np.float64) for axis, place in ((t, groups.tensor), (c, groups.context))
+        )
+        split = np.broadcast_to(space.fixed.splits(tensor), tensor.shape)
+        degrees = groups.stages.columns(groups.kind[self.group], most & (self.sizes.in_rounds > 0))
+        return degrees | {"tensor": tensor, "context": context, "sequence_parallel": split}
+
+    def splits(self, most: Numbers | None = None) -> Splits:
+        """What they split up into, with micro-batches of no more than so many sequences each; ``None`` means all."""
+        groups, (t, c, e), first = self.groups, self.groups.axes, self.space
+        share, micro_batch = self.sizes.up_to(most)
+        owner, group = self.owner[share], self.group[share]
+        pipeline = groups.stages.pipeline[groups.kind[group]]
+        _, rounds = batch_divides(self.batches[owner], groups.data[group], pipeline, micro_batch)
+        b = distinct(micro_batch)
+        axes = [axis.astype(np.float64) for axis in (t, c, b, e)]
+        cells = dict(zip(("tensor", "context", "micro_batch"), np.ix_(*axes[:-1]), strict=True))
+        cells["sequence_parallel"] = np.asarray(first.fixed.splits(cells["tensor"]))
+        return Splits(
+            groups=groups,
+            batches=self.batches,
+            enumerated=self.enumerated,
+            divisible=self.divisible,
+            share=share,
+            owner=owner,
+            group=group,
+            cell=(groups.tensor[group] * len(c) + groups.context[group]) * len(b) + np.searchsorted(b, micro_batch),
+            rounds=rounds,
+            cells={name: written_out(axis, cells) for name, axis in cells.items()},
+            axes=axes,
+        )
+
+
+class Sizes(NamedTuple):
+    """The micro-batches that divide the sequences of replicas, in lists that equal ones share.
+
+    Attributes:
+        listed: the lists one after the other, each ascending [1].
+        ends: where each of them ends, after a 0 [1].
+        place: of each share, that of its list [1].
+        in_rounds: how many of these divide it into whole rounds of an interleaved schedule [1].
+    """
+
+    listed: Whole
+    ends: Whole
+    place: Whole
+    in_rounds: Whole
+
+    @classmethod
+    def of(cls, space: Space, each: Whole, pipeline: Whole) -> Sizes:
+        """Those of so many sequences each, in pipelines of so many stages."""
+        rounds, left = np.divmod(each, pipeline)
+        numbers, place = np.unique(np.concatenate([each, rounds]), return_inverse=True)
+        tried = [*map(space.sizes, numbers.tolist())]
+        many = np.array([*map(len, tried)], np.int64)
+        return cls(
+            listed=joined(tried) if tried else np.empty(0, np.int64),
+            ends=np.append(0, np.cumsum(many)),
+            place=place[: len(each)],
+            in_rounds=np.where(left == 0, many[place[len(each) :]], 0),
+        )
+
+    @property
+    def many(self) -> Whole:
+        """How many divide each share [1]."""
+        return np.diff(self.ends)[self.place]
+
+    def up_to(self, most: Numbers | None) -> tuple[Whole, Whole]:
+        """The places of shares and their micro-batches of no more than so many sequences each; ``None`` means all [1].
+
+        >>> sizes = Sizes(np.array([1, 2, 1, 3, 9]), np.array([0, 2, 5]), np.array([1, 0, 1]), np.zeros(3))
+        >>> [column.tolist() for column in sizes.up_to(np.array([4.5, np.inf, 0.0]))]
+        [[0, 0, 1, 1], [1, 3, 1, 2]]
+        """
+        first, count = self.ends[self.place], self.many
+        if most is not None:
+            beyond = int(self.listed.max(initial=0)) + 1
+            ascending = np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends)) * beyond + self.listed
+            limit = np.clip(most, 0, beyond - 1).astype(np.int64)
+            count = np.searchsorted(ascending, self.place * beyond + limit, side="right") - first
+        return np.repeat(np.arange(len(count)), count), self.listed[np.repeat(first, count) + counted_off(count)]
 
 
 @dataclass(frozen=True)
@@ -34,7 +167,7 @@ class Splits:
         groups: what divides into the GPUs.
         batches: sequences of a step of each search [1].
         enumerated, divisible: of each search, as in `SearchResult` [1].
-        owner, group, cell: of each split, the places of its search, group and cell [1].
+        share, owner, group, cell: of each split, the places of its share, search, group and cell [1].
         rounds: whether each divides into rounds of an interleaved schedule.
         cells: columns of each cell [1].
         axes: degrees and micro-batches of the cells, and degrees of experts [1].
@@ -44,6 +177,7 @@ class Splits:
     batches: Numbers
     enumerated: Whole
     divisible: Whole
+    share: Whole
     owner: Whole
     group: Whole
     cell: Whole
@@ -51,60 +185,20 @@ class Splits:
     cells: Columns
     axes: Sequence[Numbers]
 
-    @classmethod
-    def of(cls, spaces: Sequence[Space]) -> Splits:
-        """Those of some searches, each with its batch."""
-        places: dict[Any, int] = {}
-        cluster = np.array([places.setdefault(space.with_batch(0.0), len(places)) for space in spaces])
-        groups, batches = Groups.of([*places]), [int(space.job.global_batch) for space in spaces]
-        sequences = np.array(batches, np.float64)
-        owner, group, micro_batch = _split_up(groups, cluster, np.array(batches, np.int64), spaces[0])
-        pipeline = groups.stages.pipeline[groups.kind[group]]
-        _, rounds = batch_divides(sequences[owner], groups.data[group], pipeline, micro_batch)
-        (t, c, e), b = groups.axes, np.unique(micro_batch)
-        axes = [axis.astype(np.float64) for axis in (t, c, b, e)]
-        cells = dict(zip(("tensor", "context", "micro_batch"), np.ix_(*axes[:-1]), strict=True))
-        cells["sequence_parallel"] = np.asarray(spaces[0].fixed.splits(cells["tensor"]))
-        divisible = groups.experts[group] * groups.stages.counted(groups.kind[group], rounds)
-        return cls(
-            groups=groups,
-            batches=sequences,
-            enumerated=groups.enumerated[cluster] * [len(spaces[0].micro_batches(batch)) for batch in batches],
-            divisible=groups.variants * np.bincount(owner, divisible, len(spaces)).astype(np.int64),
-            owner=owner,
-            group=group,
-            cell=(groups.tensor[group] * len(c) + groups.context[group]) * len(b) + np.searchsorted(b, micro_batch),
-            rounds=rounds,
-            cells={name: written_out(axis, cells) for name, axis in cells.items()},
-            axes=axes,
-        )
-
     @property
-    def kind(self) -> Whole:
-        """The place of the pipeline degree of each [1]."""
-        return self.groups.kind[self.group]
+    def micro_batch(self) -> Numbers:
+        """Sequences of a micro-batch of each [1]."""
+        return self.cells["micro_batch"][self.cell]
 
-    def room(self, limits: Numbers) -> Numbers:
-        """What weights, gradients and optimizer state leave of the limits, in the sharding in which they are least [B].
-
-        Less than nothing where they leave none.
-        """
-        least: Numbers = np.where(self.groups.open, self.groups.states, np.inf).min(axis=(0, -1))
-        room: Numbers = limits[self.owner] - least[self.group]
-        return room
-
-    def columns(self, some: Whole, most: bool) -> dict[str, Numbers]:
-        """Some splits, degree by degree, in the most or the fewest chunks that there are stages for [1]."""
-        stages = self.groups.stages
-        pipeline, chunks = stages.degrees[stages.first + (stages.count - 1 if most else 0)].T.astype(np.float64)
-        kind = self.groups.kind[self.group[some]]
-        degrees = {"pipeline": pipeline[kind], "virtual_pipeline": chunks[kind]}
+    def columns(self, some: Whole | slice, most: bool) -> dict[str, Numbers]:
+        """Some splits, degree by degree, in the most or the fewest chunks that they can have [1]."""
+        degrees = self.groups.stages.columns(self.groups.kind[self.group[some]], most & self.rounds[some])
         return degrees | columns_at(self.cells, self.cell[some])
 
     def grid(self, some: Whole | None = None) -> Grid:
         """The runs of some; ``None`` means all."""
         stages, some = self.groups.stages, np.arange(len(self.group)) if some is None else some
-        kind = self.kind[some]
+        kind = self.groups.kind[self.group[some]]
         count = stages.count[kind]
         split, stage = np.repeat(some, count), np.repeat(stages.first[kind], count) + counted_off(count)
         v = stages.degrees[:, 1]
@@ -194,24 +288,6 @@ class Grid:
         """Some candidates, setting by setting."""
         kept = {"expert": self.experts[some.expert], "sharding": self.groups.columns["sharding"][some.state]}
         return columns_at(self.runs, some.run) | kept
-
-
-def _split_up(groups: Groups, cluster: Whole, batches: Whole, space: Space) -> tuple[Whole, Whole, Whole]:
-    """The place of the search, that of the group and the micro-batch of each split [1].
-
-    Where replicas get whole sequences, the micro-batches are the divisors of what each has.
-    """
-    begin, end = groups.ends[cluster], groups.ends[cluster + 1]
-    owner = np.repeat(np.arange(len(cluster)), end - begin)
-    group = np.repeat(begin, end - begin) + counted_off(end - begin)
-    each, left = np.divmod(batches[owner], groups.data[group])
-    owner, group, each = (column[left == 0] for column in (owner, group, each))
-    shares, place = np.unique(each, return_inverse=True)
-    tried = [[size for size in space.micro_batches(share) if share % size == 0] for share in shares.tolist()]
-    many, sizes = np.array([*map(len, tried)], np.int64), np.array([*chain.from_iterable(tried)], np.int64)
-    first, count = np.cumsum(many) - many, many[place]
-    micro_batch = sizes[np.repeat(first[place], count) + counted_off(count)]
-    return np.repeat(owner, count), np.repeat(group, count), micro_batch
 
 
 class Candidates(NamedTuple):

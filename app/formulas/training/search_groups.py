@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from app.formulas.training import memory
-from app.formulas.training.columns import Columns, Numbers, Whole, written_out
+from app.formulas.training.columns import Columns, Numbers, Whole, blocks, columns_at, written_out
 from app.formulas.training.divisibility import Flags, gpus_divide, heads_exchange
 from app.formulas.training.fixed_degrees import GRADIENTS, NONE, OPTIMIZER, FixedDegrees
 from app.formulas.training.search_cache import Kept, Spaces
@@ -48,10 +48,16 @@ class Stages:
         chunked = np.bincount(kind, degrees[:, 1] > 1, len(pipeline)).astype(np.int64)
         return cls(degrees, pipeline, first, count, chunked)
 
-    def counted(self, kind: Whole, rounds: Flags) -> Whole:
-        """How many of them splits have, those of several chunks only in whole rounds [1]."""
+    def counted(self, kind: Whole, splits: Whole, in_rounds: Whole) -> Whole:
+        """How many of them so many splits of a kind have, those of several chunks only in whole rounds [1]."""
         chunked = self.chunked[kind]
-        return self.count[kind] - np.where(rounds, 0, chunked)
+        counted: Whole = splits * (self.count[kind] - chunked) + in_rounds * chunked
+        return counted
+
+    def columns(self, kind: Whole, most: Flags) -> dict[str, Numbers]:
+        """Those of some kinds in the fewest chunks that there are, or in the most, degree by degree [1]."""
+        pipeline, chunks = self.degrees[self.first[kind] + np.where(most, self.count[kind] - 1, 0)].T.astype(np.float64)
+        return {"pipeline": pipeline, "virtual_pipeline": chunks}
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,31 @@ class Groups:
     def of(cls, spaces: Sequence[Space]) -> Groups:
         """Those of clusters and jobs, whatever the batch. Those of a lone one are kept: all its batches share them."""
         return _known.of(spaces, _groups) if len(spaces) == 1 else _groups(tuple(spaces))
+
+    @property
+    def least_states(self) -> Numbers:
+        """What weights, gradients and optimizer state of each take, sharded and spread as they are least [B]."""
+        least: Numbers = np.where(self.open, self.states, np.inf).min(axis=(0, -1))
+        return least
+
+    def activity(self, space: Space, owner: Whole, group: Whole, columns: Columns) -> Numbers:
+        """Memory of the activations of some configurations, buffers included, by level of recomputation [B].
+
+        Args:
+            space: of some searches as one.
+            owner, group: of each configuration, the places of its search and its group [1].
+            columns: what they have of degrees, chunks and micro-batch [1].
+        """
+        levels, tensor = np.array(self.recompute)[:, None], self.cluster * len(self.axes[0]) + self.tensor
+        kept = [table.reshape(len(levels), -1) for table in self.kept_bytes]
+        sizes = np.empty((len(levels), len(group)))
+        for some in blocks(len(group)):
+            rows, place = space.of_owners(owner[some]), tensor[group[some]]
+            runs = space.fixed.spread(rows.gpus, columns_at(columns, some), levels)
+            left, left_whole = (np.take(table, place, axis=1) for table in kept)
+            reserved = space.context, space.fragmentation, (left, left_whole)
+            sizes[:, some] = sum(memory.activity(space.shape, rows.job, runs, space.software, *reserved))
+        return sizes
 
     @property
     def nbytes(self) -> int:

@@ -1,31 +1,42 @@
 """The quickest of several searches, looked for in one table: of many batches, on clusters of many sizes and networks.
 
-Searches share the rows of the tables that formulas take. What divides of them, their splits, are bound before runs are
-made of any; only the splits with the lowest bounds become runs, and further ones where what was found takes longer than
-these do at least. No answer depends on how many come first.
+Searches share the rows of the tables that formulas take. What divides of them, their shares, are bound before they are
+split up into micro-batches, and splits before runs are made of any. A few are timed first; then those that are bound by
+no more than what these take. No answer depends on how many come first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from app.formulas.arrays import Array, any_
 from app.formulas.records import but
-from app.formulas.training import memory, step
+from app.formulas.training import step
 from app.formulas.training.columns import Numbers, Whole, blocks
-from app.formulas.training.fitting import Enumeration, Fitting
+from app.formulas.training.divisibility import Flags
+from app.formulas.training.fitting import Enumeration, Fitting, Timed
 from app.formulas.training.layer_times import Layers
 from app.formulas.training.search import Search, SearchResult
-from app.formulas.training.search_choice import ROUNDING, lowest_of_each, quickest_timed, time_of_rank
+from app.formulas.training.search_bounds import ShareBounds
+from app.formulas.training.search_choice import (
+    ROUNDING,
+    lowest_of_each,
+    promising_timed,
+    quickest_timed,
+    time_of_rank,
+)
 from app.formulas.training.search_field import Field
-from app.formulas.training.search_grid import Grid, Splits
+from app.formulas.training.search_grid import Grid, Shares, Splits
+from app.formulas.training.search_space import Space
 
-SPLITS, SPLITS_EACH = 400, 2
-"""Splits whose runs are looked at where only the quickest are wanted, those with the lowest bounds: at least, and as
-many more for each that is wanted."""
+SPLITS_AT_ONCE = 12_000
+"""Splits up to which no shares are looked at before others."""
+SHARES, SHARES_EACH = 16, 1
+SPLITS, SPLITS_EACH = 24, 1
+"""Shares, and of their splits those, with the lowest bounds of each search whose steps are timed first: at least, and
+as many more for each that is wanted."""
 
 
 def families_of(searches: Sequence[Search]) -> Whole:
@@ -44,7 +55,7 @@ def quickest_together(searches: Sequence[Search], budget: float, many: int) -> l
         many: how many are wanted [1].
     """
     table = _Table(searches, budget)
-    results = dict(table.quickest(many))
+    results = table.quickest(many)
     results |= table.unfit([place for place in range(len(searches)) if place not in results])
     return [results[place] for place in range(len(searches))]
 
@@ -53,86 +64,119 @@ class _Table:
     """Some searches, and what divides of them.
 
     Attributes:
-        searches, merged: these, and the same as one.
+        searches: how many [1].
+        merged, space: the searches as one, and what they can try.
+        families: see `families_of` [1].
         limits: memory that may be filled of each [B].
-        splits: what divides.
-        likely: those splits that may fit [1].
+        shares: what divides, whatever the micro-batch.
+        bounds: what these take at least.
     """
 
     def __init__(self, searches: Sequence[Search], budget: float) -> None:
-        self.searches, self.merged, self.spaces = searches, Search.merged(searches), [each.space for each in searches]
+        self.searches, spaces = len(searches), [search.space for search in searches]
+        self.merged, self.families = Search.merged(searches), families_of(searches)
+        self.space, self.shares = Space.merged(spaces), Shares.of(spaces)
         self.limits = np.array([search.limit(budget) for search in searches])
-        self.splits = Splits.of(self.spaces)
-        self.likely = self._likely(self.splits.room(self.limits * (1 + ROUNDING)))
-
-    def _likely(self, room: Numbers) -> Whole:
-        """Splits that need no more than some room, as far as it is worth knowing before their layers are timed [1].
-
-        It takes as long as it saves but for layers with experts. Activations that go to the host have no such bound:
-        the more there are, the less memory the logits need beside them.
-        """
-        roomy: Whole = np.flatnonzero(room >= 0)
-        if len(self.splits.axes[-1]) == 1 or any_(self.merged.job.offload_activations > 0):
-            return roomy
-        lean = [self._activity(roomy[some]) <= room[roomy[some]] for some in blocks(len(roomy))]
-        likely: Whole = roomy[np.concatenate([np.empty(0, bool), *lean])]
-        return likely
-
-    def _activity(self, some: Whole) -> Array:
-        """What the activations of some splits take at least, whatever is recomputed, in the fewest chunks [B].
-
-        A layer leaves what it leaves at the level at which that is least, and none is alive while it is repeated.
-        """
-        groups, group = self.splits.groups, self.splits.group[some]
-        tensor = groups.cluster[group] * len(groups.axes[0]) + groups.tensor[group]
-        left, left_whole = (table.min(axis=0).ravel()[tensor] for table in groups.kept_bytes)
-        search, cal = self.merged.of_owners(self.splits.owner[some]), self.merged.calibration
-        runs = search.parallelism(self.splits.columns(some, most=False))
-        reserved = cal.context_memory, cal.fragmentation, (left, left_whole)
-        activations, logits, buffers = memory.activity(search.shape, search.job, runs, search.software, *reserved)
-        return activations + logits + buffers
-
-    def fitting(self, grid: Grid) -> Fitting:
-        """What fits of some runs."""
-        return Fitting.of(self.merged, self.limits, Enumeration.some(self.spaces, grid))
+        self.bounds = ShareBounds.of(self.merged, self.space, self.shares, self.limits * (1 + ROUNDING))
 
     def unfit(self, places: Sequence[int]) -> dict[int, SearchResult]:
         """The answers to some searches of which nothing fits."""
         if not places:
             return {}
-        every = self.fitting(self.splits.grid(np.flatnonzero(np.isin(self.splits.owner, places)))).frugal(self.merged)
+        splits = self.shares.splits(np.where(np.isin(self.shares.owner, places), np.inf, 0.0))
+        every = self._fitting(splits.grid()).frugal(self.merged)
         results = every.results(self.merged, every.untimed(), None)
         return {place: results[place] for place in places}
 
-    def quickest(self, many: int) -> Iterator[tuple[int, SearchResult]]:
-        """So many of the quickest of each search of which something fits, by its place.
+    def quickest(self, many: int) -> dict[int, SearchResult]:
+        """So many of the quickest of each search of which something fits, by its place."""
+        every = int(self.shares.sizes.many.sum()) <= SPLITS_AT_ONCE
+        results: dict[int, SearchResult] = {}
+        most = np.full(self.searches, np.inf)
+        first = self._field(self._first(every, many), most, SPLITS + SPLITS_EACH * many)
+        if first is not None:
+            field, beyond = first
+            timed = quickest_timed(field, many) if every else promising_timed(field, many)
+            most = np.array([time_of_rank(each.time, many) for each in timed])
+            if every:
+                known = most <= beyond
+                results = self._results(field, timed, many, known)
+                most[known] = 0.0
+        rest = self._field(self.bounds.micro_batches(self._alike(most)), most)
+        if rest is not None:
+            field, _ = rest
+            results |= self._results(field, quickest_timed(field, many, most), many, most > 0)
+        return results
 
-        Where as many as are wanted take longer than splits that were not looked at do at least, those come next.
+    def _first(self, every: bool, many: int) -> Numbers:
+        """Most sequences in a micro-batch of each share that is looked at first [1].
+
+        All where there are few splits; else a few shares with the lowest bounds whose layers stay in a domain.
         """
-        if not len(self.likely):
-            return
-        families = families_of(self.searches)
-        layers = Layers.of(self.merged, families, self.splits, self.likely)
-        owner, floors = self.splits.owner[self.likely], self.floors(layers)
-        ends = np.searchsorted(owner, np.arange(len(self.searches) + 1))
-        most, missing = lowest_of_each(floors, ends, SPLITS + SPLITS_EACH * many), np.diff(ends) > 0
-        while missing.any():
-            fitting = self.fitting(self.splits.grid(self.likely[missing[owner] & ~(floors > most[owner])]))
-            times = quickest_timed(Field(self.merged, families, fitting, layers), many)
-            enough = np.array([time_of_rank(each.time, many) for each in times])
-            known = missing & (enough <= most)
-            results = fitting.results(self.merged, times, many)
-            yield from ((place, results[place]) for place in np.flatnonzero(known & (fitting.feasible > 0)).tolist())
-            missing, most = missing & ~known, enough
+        if every:
+            return self.bounds.micro_batches(np.full(self.searches, np.inf))
+        near = np.where(self._near(), self.bounds.least, np.inf)
+        most = lowest_of_each(near, self._ends(self.shares.owner), SHARES + SHARES_EACH * many)
+        return np.where(near <= most[self.shares.owner], self.bounds.micro_batches(most), 0.0)
 
-    def floors(self, layers: Layers) -> Numbers:
-        """What each likely split takes at least, with the most chunks, by the quickest of its layers [s]."""
-        return np.concatenate([self._floors(layers, self.likely[some]) for some in blocks(len(self.likely))])
+    def _results(self, field: Field, timed: Sequence[Timed], many: int, wanted: Flags) -> dict[int, SearchResult]:
+        """The quickest of the searches that are wanted of which something fits."""
+        results = field.fitting.results(self.merged, timed, many)
+        return {place: results[place] for place in np.flatnonzero(wanted & (field.fitting.feasible > 0)).tolist()}
 
-    def _floors(self, layers: Layers, some: Whole) -> Numbers:
-        """The same of some splits [s]."""
-        splits, cell = self.splits, layers.cells[some]
-        search = self.merged.of_owners(splits.owner[some])
-        parallelism = search.parallelism(splits.columns(some, most=True))
-        times = layers.quickest[cell], layers.heads[cell]
-        return np.asarray(step.undisturbed_time(*times, search.shape, search.job, parallelism, search.calibration))
+    def _alike(self, most: Numbers) -> Numbers:
+        """What steps take at most where nodes do not spread, that take no longer than some time [s]."""
+        return np.asarray(step.time_without_straggler(most, self.merged.deviations, self.merged.calibration))
+
+    def _near(self) -> Flags:
+        """Whether the ranks of a layer of each share stay in a domain."""
+        (t, c, _), groups, group = self.shares.groups.axes, self.shares.groups, self.shares.group
+        search = self.merged.of_owners(self.shares.owner)
+        near: Flags = t[groups.tensor[group]] * c[groups.context[group]] <= search.gpu.scale_up_domain
+        return near
+
+    def _field(self, sizes: Numbers, most: Numbers, lowest: int | None = None) -> tuple[Field, Numbers] | None:
+        """What fits and takes no longer than some time of its search at least, and this; ``None`` where nothing may.
+
+        Args:
+            sizes: most sequences in a micro-batch of each share [1].
+            most: the times [s].
+            lowest: of how many splits of each search, those with the lowest bounds; all if ``None`` [1].
+        """
+        splits = self.shares.splits(sizes)
+        if not len(splits.owner):
+            return None
+        levels = self.bounds.levels(splits, self._alike(most))
+        layers = Layers.of(self.merged, self.families, splits, levels)
+        floors = self._floors(splits, layers, levels)
+        if lowest is not None:
+            most = lowest_of_each(floors, self._ends(splits.owner), lowest)
+        fitting = self._fitting(splits.grid(np.flatnonzero(~(floors > most[splits.owner]))))
+        return Field(self.merged, self.families, fitting, layers), most
+
+    def _floors(self, splits: Splits, layers: Layers, levels: Flags) -> Numbers:
+        """What splits take at least, in the most chunks, by the quickest of their layers [s].
+
+        Args:
+            splits: the splits.
+            layers: of these, timed.
+            levels: of recomputation, those that each may have.
+        """
+        times = np.empty(len(splits.owner))
+        for some in blocks(len(times)):
+            owner, cell = splits.owner[some], layers.cells[some]
+            search, deviations = self.merged.of_owners(owner), self.merged.deviations_of(owner)
+            parallelism = search.parallelism(splits.columns(some, most=True))
+            quickest = np.where(levels[:, some], layers.quickest[:, cell], np.inf).min(axis=0)
+            rest = search.shape, search.job, parallelism, search.calibration, deviations
+            with np.errstate(invalid="ignore"):  # of one that has no level after all
+                times[some] = step.undisturbed_time(quickest, layers.heads[cell], *rest)
+        return times
+
+    def _ends(self, owner: Whole) -> Whole:
+        """Where rows of each search end, after a 0 [1]."""
+        return np.searchsorted(owner, np.arange(self.searches + 1))
+
+    def _fitting(self, grid: Grid) -> Fitting:
+        """What fits of some runs."""
+        return Fitting.of(self.merged, self.limits, Enumeration.some(self.space, grid))

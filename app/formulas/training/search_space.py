@@ -7,6 +7,7 @@ searches on other networks share it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -95,6 +96,11 @@ class Space(NamedTuple):
         """Sequences of a micro-batch, of so many in a step [1]."""
         return _choices(self.fixed.micro_batch, divisors(batch))
 
+    def sizes(self, each: int) -> Whole:
+        """Micro-batches that divide so many sequences of a replica, ascending [1]."""
+        given = self.fixed.micro_batch
+        return _divisors(each) if given is None else np.array([given] if each % given == 0 else [], np.int64)
+
     def stages(self, degrees: Sequence[int]) -> list[tuple[int, int]]:
         """Pipeline and virtual-pipeline degrees: chunks divide the layers, with or without the embedding and the head.
 
@@ -117,3 +123,11 @@ class Space(NamedTuple):
 
 def _choices(fixed: int | None, options: Sequence[int]) -> list[int]:
     return list(options) if fixed is None else [fixed]
+
+
+@lru_cache(maxsize=4096)
+def _divisors(number: int) -> Whole:
+    """All divisors as an array, ascending [1]. Kept: shares of many batches and clusters are equal."""
+    found = np.array(divisors(number), np.int64)
+    found.flags.writeable = False
+    return found

@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from app.formulas import tail
 from app.formulas.arrays import Array, any_, maximum, where
 from app.formulas.collectives.group_times import known_pair_of, pair_of, send_time
 from app.formulas.records import but
@@ -83,10 +82,10 @@ class Between:
         send = np.asarray(send_time(known_pair_of(search.links, far, network), volumes))
         return but(self, send=np.broadcast_to(send, (kinds, len(volumes))))
 
-    def state(self, search: Search, state: Whole) -> step.State:
+    def state(self, state: Whole, deviations: Array) -> step.State:
         """What some candidates hold and how long they take to update it, by the states that they have."""
         held = Held(self.dense[state], self.expert[state], self.layer[state])
-        return step.State(held, self.optimizer[state], tail.deviations(search.gpus))
+        return step.State(held, self.optimizer[state], deviations)
 
     def rows(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole, owner: Whole) -> StepExchanges:
         """Those of some candidates, by the states that they have; equal sends between stages are timed once."""

@@ -388,15 +388,22 @@ def least_time(layer_time: Array, shape: Shape, job: Job, parallelism: Paralleli
 
 
 def undisturbed_time(
-    layer_time: Array, head: Array, shape: Shape, job: Job, parallelism: Parallelism, calibration: Calibration
+    layer_time: Array,
+    head: Array,
+    shape: Shape,
+    job: Job,
+    parallelism: Parallelism,
+    calibration: Calibration,
+    deviations: Array,
 ) -> Array:
-    """What a step takes that sends nothing beyond its layers, updates nothing and waits for no straggler.
+    """What a step takes that sends nothing beyond its layers and updates nothing.
 
-    m·T_stage + T_bubble.
+    T = m·T_stage + T_bubble, and the wait for stragglers.
 
     Args:
         layer_time, head: time of one layer, and of the output head, for one micro-batch [s].
         shape, job, parallelism, calibration: the arguments of a step.
+        deviations: those of the slowest node above the mean, Z(n) [1].
 
     Returns:
         Time [s]; `assemble` adds to it and takes nothing away.
@@ -405,11 +412,39 @@ def undisturbed_time(
 
     >>> from app.formulas.training.examples import JOB, LOSSLESS, MODEL
     >>> whole = Parallelism(pipeline=4.0)  # 16 micro-batches of 3 layers of 10 ms, and 3 stages of 2.5 that wait
-    >>> round(float(undisturbed_time(0.01, 0.0, MODEL, JOB, whole, LOSSLESS)), 6)
+    >>> round(float(undisturbed_time(0.01, 0.0, MODEL, JOB, whole, LOSSLESS, 0.0)), 6)
     0.555
     """
-    stage = stage_time(layer_time, head, shape.depth, parallelism, calibration)
-    return parallelism.micro_batches(job) * stage + bubble_time(layer_time, 0.0, shape.depth, parallelism)
+    work = parallelism.micro_batches(job) * stage_time(layer_time, head, shape.depth, parallelism, calibration)
+    time = work + bubble_time(layer_time, 0.0, shape.depth, parallelism)
+    return time + straggler_time(time, work, deviations, calibration)
+
+
+def time_without_straggler(time: Array, deviations: Array, calibration: Calibration) -> Array:
+    """What a step takes at most where nodes do not spread, that takes no longer than some time where they do.
+
+    The T of T + (ς₁·T + ς₂·√T)·Z = time.
+
+    Args:
+        time: with the wait for the slowest [s].
+        deviations: those of the slowest node above the mean, Z(n) [1].
+        calibration: constants of the step.
+
+    Returns:
+        Time [s].
+
+    Source: the inverse of `straggler_time` where no node is slow for good.
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.training.examples import LOSSLESS
+    >>> spread = replace(LOSSLESS, straggler=0.01, straggler_walk=0.1)
+    >>> wait = straggler_time(100.0, 90.0, 2.5, spread)
+    >>> round(float(time_without_straggler(100.0 + wait, 2.5, spread)), 9)
+    100.0
+    """
+    whole, walk = 1 + calibration.straggler * deviations, calibration.straggler_walk * deviations / 2
+    root: Array = (np.sqrt(walk * walk + whole * time) - walk) / whole
+    return root * root
 
 
 def layer_and_pieces(

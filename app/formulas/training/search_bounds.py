@@ -1,0 +1,139 @@
+"""What shares and splits of several searches take at least, so that few of them are worked out.
+
+Of a share the micro-batch is open: the work of a layer grows by as much with each sequence, and what is launched and
+exchanged for it only adds to that. So do activations grow. It follows how large the micro-batches can be that fit, and
+that take no longer than a step that is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.formulas.arrays import Array, any_
+from app.formulas.records import but
+from app.formulas.training import step
+from app.formulas.training.columns import Numbers, Whole
+from app.formulas.training.divisibility import Flags
+from app.formulas.training.exchanges import NOTHING, LayerExchanges
+from app.formulas.training.search import Search
+from app.formulas.training.search_grid import Shares, Splits
+from app.formulas.training.search_space import Space
+
+ALONE = LayerExchanges(NOTHING, NOTHING, NOTHING)
+"""A layer whose ranks exchange nothing."""
+
+
+@dataclass(frozen=True)
+class ShareBounds:
+    """What shares take at least, by level of recomputation.
+
+    Attributes:
+        owner: of each share, the place of its search [1].
+        times: with one sequence in a micro-batch, where nodes do not spread; endless where nothing fits [s].
+        waits: what each further sequence in it adds [s].
+        room: sequences in a micro-batch for which there is memory, parts of one too [1].
+    """
+
+    owner: Whole
+    times: Numbers
+    waits: Numbers
+    room: Numbers
+
+    @classmethod
+    def of(cls, merged: Search, space: Space, shares: Shares, limits: Numbers) -> ShareBounds:
+        """Those of some shares.
+
+        Args:
+            merged: the searches as one.
+            space: what they can try, as one.
+            shares: what divides of them.
+            limits: memory that may be filled of each [B].
+        """
+        room, (layers, heads) = _room(space, shares, limits), _sequence_times(merged, shares)
+        search = merged.of_owners(shares.owner)
+        parallelism = search.parallelism({**shares.columns(most=True), "micro_batch": np.ones(len(shares.owner))})
+        depth = search.shape.depth
+        stages = step.stage_time(layers, heads, depth, parallelism, search.calibration)
+        waits = np.broadcast_to(step.bubble_time(layers, 0.0, depth, parallelism), room.shape)
+        times = parallelism.micro_batches(search.job) * stages + waits
+        return cls(shares.owner, np.where(room >= 1, times, np.inf), waits, room)
+
+    @property
+    def least(self) -> Numbers:
+        """What each takes at least, whatever is recomputed [s]."""
+        least: Numbers = self.times.min(axis=0, initial=np.inf)
+        return least
+
+    def levels(self, splits: Splits, most: Numbers) -> Flags:
+        """By level of recomputation, which splits of them may fit and take no longer than a time of their search.
+
+        Args:
+            splits: the splits.
+            most: these times, where nodes do not spread [s].
+        """
+        size, share = splits.micro_batch, splits.share
+        levels: Flags = size <= self.room[:, share]
+        levels &= self.times[:, share] + (size - 1) * self.waits[:, share] <= most[splits.owner]
+        return levels
+
+    def micro_batches(self, most: Numbers) -> Numbers:
+        """Sequences in a micro-batch with which steps of each may take no longer than a time of its search [1].
+
+        Args:
+            most: these times, where nodes do not spread [s].
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = most[self.owner] - self.times
+            sizes = np.where(self.waits > 0, 1 + left / self.waits, np.inf)
+        possible: Numbers = np.where(left >= 0, np.minimum(self.room, sizes), 0.0).max(axis=0, initial=0.0)
+        return possible
+
+
+def _room(space: Space, shares: Shares, limits: Numbers) -> Numbers:
+    """Sequences in a micro-batch for which shares have memory, by level of recomputation [1].
+
+    In the fewest chunks activations grow with them as long as there are as many micro-batches as stages, and further
+    no less than with a single one. Those that go to the host have no such bound: the more there are, the less memory
+    the logits need beside them.
+    """
+    groups, group = shares.groups, shares.group
+    left = limits[shares.owner] - groups.least_states[group] - space.context
+    if any_(space.job.offload_activations > 0):
+        return np.broadcast_to(np.where(left >= 0, np.inf, 0.0), (len(groups.recompute), len(left)))
+    rows, every = space.of_owners(shares.owner), np.arange(len(group))
+    columns = {**shares.columns(most=False), "micro_batch": np.ones(len(group))}
+
+    def sequences(micro_batches: Array) -> Numbers:
+        job = but(rows.job, global_batch=micro_batches * groups.data[group])
+        return left / groups.activity(rows._replace(job=job, context=0.0), every, group, columns)
+
+    stages, batches = columns["pipeline"], shares.batches[shares.owner]
+    flowing = sequences(stages)
+    return np.where(flowing * stages * groups.data[group] < batches, flowing, sequences(1.0))
+
+
+def _sequence_times(merged: Search, shares: Shares) -> tuple[Numbers, Numbers]:
+    """What each sequence adds at least to a layer, by level of recomputation and share, and to the head, by share [s].
+
+    It is the same for each, see `compute`; experts are spread as is quickest.
+    """
+    groups, fixed = shares.groups, merged.fixed
+    t, c, e = np.ix_(*(axis.astype(np.float64) for axis in groups.axes))
+    axes = {"tensor": t, "context": c, "expert": e, "sequence_parallel": np.asarray(fixed.splits(t))}
+    search = merged.of_owners(np.arange(len(shares.batches))[:, None, None, None])
+    levels = np.array(groups.recompute)[:, None, None, None, None]
+    shape, job, gpu, software, cal = search.shape, search.job, search.gpu, search.software, search.calibration
+
+    def of_so_many(sequences: float) -> tuple[Array, Array]:
+        parallelism = search.parallelism({**axes, "micro_batch": sequences}, levels)
+        layer = step.layer(shape, job, gpu, parallelism, software, cal, ALONE).gpu
+        return layer, step.head_time(shape, job, gpu, parallelism, cal)
+
+    (layer, head), (layer_of_two, head_of_two) = of_so_many(1.0), of_so_many(2.0)
+    table = len(levels), len(shares.batches), *map(len, groups.axes)
+    layers = np.broadcast_to(layer_of_two - layer, table).min(axis=-1)
+    heads = np.broadcast_to(head_of_two - head, table)[0, ..., 0]
+    places = shares.owner, groups.tensor[shares.group], groups.context[shares.group]
+    return layers[:, *places], heads[places]
