@@ -8,8 +8,8 @@ from app.formulas.training.search import SearchResult
 from app.formulas.training.stacking import alike
 from app.plan.job.inputs import JobSetup
 
-AT_ONCE = 48
-"""Searches in one call: more gain no time, and take a few hundred kilobytes each."""
+AT_ONCE = 96
+"""Searches in one call: more gain no time, and take some hundred kilobytes each."""
 
 
 def search_all(setups: Sequence[JobSetup], quickest: int | None) -> list[SearchResult]:
