@@ -1,7 +1,7 @@
 """The one object that times transfers: a cluster and its designed network, as collectives and the step see them."""
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas.arrays import Array, maximum
-from app.formulas.collectives.group_times import Links
+from app.formulas.collectives.group_times import Interconnect, Links
 from app.formulas.collectives.ideal import ALGORITHMS, Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose, wire_time
 from app.formulas.fabric.placement import PINNED, Site, network_share
@@ -130,19 +130,9 @@ class Communication:
             return _own_machine(self, sampling)
         return _tapered(_machine(self, self.scalable, np.asarray(gpus, float), sampling), self.site)
 
-    @property
-    def alike(self) -> Hashable:
-        """What clusters have in common whose links differ in the number of GPUs and in where these stand alone."""
-        far = (self.hops, self.site.leaf) if self.ideal else ()
-        return self.system, self.request, self.site.rails_apart, far
-
     def on(self, site: Site, gpus: int, hops: int) -> "Communication":
         """The same of so many such GPUs that stand elsewhere, on a network of so many switches in a row."""
         return but(self, gpus=gpus, site=site, hops=hops)
-
-    def untapered(self, gpus: Floats) -> Machine:
-        """The same cluster with other GPU counts, typically, before a taper takes its share."""
-        return _machine(self, self.system, gpus, TYPICAL)
 
     @property
     def scalable(self) -> CollectiveSystem:
@@ -264,24 +254,75 @@ def _links(fabric: Communication, sampling: Sampling) -> Links:
 
     What the network leaves a group is worked out for each group, and not here for all ranks.
     """
-    domain = hardware_kind(fabric.system, sampling, fabric.catalog).machine.ranks_per_domain
-    in_one = np.asarray(min(float(domain), float(fabric.gpus)))
-    alone = _machine(fabric, fabric.scalable, in_one, sampling)
-    joined = bridge_of(fabric.system, fabric.catalog)
-    return Links(
+    domain = float(hardware_kind(fabric.system, sampling, fabric.catalog).machine.ranks_per_domain)
+    return Links(_interconnect(_Joined.of(fabric, domain), sampling), fabric.site)
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """All that the interconnect of a cluster depends on: clusters of many sizes agree in it.
+
+    Attributes:
+        system, request, catalog, network, rails_apart: see `Communication`.
+        domain: GPUs that a ring reaches over the scale-up link [1].
+        in_one: those of them that the cluster has [1].
+        full: GPUs of a domain that the cluster does not fill, else none [1].
+        several_nodes, several_domains: whether it has several.
+        far: what the textbook takes of a place in the network: switches on the longest path, GPUs below a leaf [1].
+        fabric: one of those that agree.
+    """
+
+    system: CollectiveSystem
+    request: CollectiveRequest
+    catalog: Catalog
+    network: str
+    rails_apart: bool
+    domain: float
+    in_one: float
+    full: int | None
+    several_nodes: bool
+    several_domains: bool
+    far: tuple[float, ...]
+    fabric: Communication = field(compare=False)
+
+    @classmethod
+    def of(cls, fabric: Communication, domain: float) -> "_Joined":
+        """That of a cluster."""
+        return cls(
+            system=fabric.system,
+            request=fabric.request,
+            catalog=fabric.catalog,
+            network=fabric.network,
+            rails_apart=fabric.site.rails_apart,
+            domain=domain,
+            in_one=min(domain, float(fabric.gpus)),
+            full=fabric.full_domain if fabric.system.domain == fabric.gpus else None,
+            several_nodes=fabric.gpus > fabric.system.gpus_per_node,
+            several_domains=fabric.gpus > domain,
+            far=(fabric.hops, fabric.site.leaf, fabric.site.domain) if fabric.ideal else (),
+            fabric=fabric,
+        )
+
+
+@lru_cache(maxsize=128)
+def _interconnect(joined: _Joined, sampling: Sampling) -> Interconnect:
+    """What joins the GPUs of a cluster. Kept: so is what its groups take, in clusters of many sizes."""
+    fabric = joined.fabric
+    alone = _machine(fabric, fabric.scalable, np.asarray(joined.in_one), sampling)
+    bridge = bridge_of(fabric.system, fabric.catalog)
+    return Interconnect(
         machine=_untapered(fabric, sampling),
         inside_rate=alone.scale_up_rate,
         inside_hop=alone.scale_up_hop,
-        domain=float(domain),
+        domain=joined.domain,
         library=_of_a_step(fabric.catalog, fabric.undoubted(sampling)),
-        site=fabric.site,
         ideal=fabric.ideal,
-        bridge=None if joined is None else _machine(fabric, joined, np.asarray(float(joined.gpus_per_node)), sampling),
+        bridge=None if bridge is None else _machine(fabric, bridge, np.asarray(float(bridge.gpus_per_node)), sampling),
     )
 
 
-def quicker_links(links: Links, scale_up: Array, scale_out: Array) -> Links:
-    """The links with so many times the rates of the scale-up link and of the network."""
+def quicker_links(joining: Interconnect, scale_up: Array, scale_out: Array) -> Interconnect:
+    """An interconnect with so many times the rates of the scale-up link and of the network."""
 
     def quicker(m: Machine) -> Machine:
         return m.but(
@@ -292,8 +333,8 @@ def quicker_links(links: Links, scale_up: Array, scale_out: Array) -> Links:
             scale_out_line=m.scale_out_line * scale_out,
         )
 
-    bridge = links.bridge and quicker(links.bridge)
-    return but(links, machine=quicker(links.machine), inside_rate=links.inside_rate * scale_up, bridge=bridge)
+    bridge = joining.bridge and quicker(joining.bridge)
+    return but(joining, machine=quicker(joining.machine), inside_rate=joining.inside_rate * scale_up, bridge=bridge)
 
 
 @lru_cache(maxsize=64)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from app.catalog.load import Catalog
+from app.catalog.sampling import TYPICAL
 from app.formulas import transformer
 from app.formulas.arrays import distinct, grouped
 from app.formulas.collectives.group_times import Links
@@ -28,7 +29,7 @@ from app.plan.communication import Communication
 from app.plan.declarations import figures, value_of
 from app.plan.findings import of_links
 from app.plan.job.breakdown import campaign_overhead
-from app.plan.job.inputs import JobRequest, JobSetup, links_of, spread_of, step_inputs
+from app.plan.job.inputs import JobRequest, JobSetup, first_links, spread_of, step_inputs
 from app.plan.job.job import fabric_on
 from app.plan.job.job_columns import (
     DEGREES,
@@ -465,7 +466,8 @@ class PlanColumns:
             )
             fabrics |= zip(places_alike, (fabric, *others), strict=True)
         of_all = [fabrics[place] for place in range(len(networks))]
-        return [_Site(*each) for each in zip(networks, of_all, links_of(of_all), errors, strict=True)]
+        typical = [first_links(fabric.links(TYPICAL)) for fabric in of_all]
+        return [_Site(*each) for each in zip(networks, of_all, typical, errors, strict=True)]
 
     def _networks(self, rows: _Rows, some: Whole) -> list[Network]:
         """The networks of some points, those that are bought alike designed once."""

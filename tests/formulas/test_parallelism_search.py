@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
+from app.formulas.collectives.group_times import Links
 from app.formulas.training import (
     fitting,
     memory,
@@ -42,6 +43,12 @@ SOFT, CAL = constants(CATALOG, "a100-sxm", "tuned")
 LLAMA = shape.shape_of(CATALOG.models["llama-3-8b"])
 GPT = shape.shape_of(CATALOG.models["gpt-3-175b"])
 MIXTRAL = shape.shape_of(CATALOG.models["mixtral-8x7b"])
+
+
+def with_machine(**changes) -> Links:
+    """The links of a cluster whose machine differs."""
+    joining = LINKS.interconnect
+    return replace(LINKS, interconnect=replace(joining, machine=replace(joining.machine, **changes)))
 
 
 def timed(model, job: Job, gpu: GpuRates, par: Parallelism, soft) -> step.Step:
@@ -175,7 +182,7 @@ def test_how_many_are_looked_at_first_changes_no_answer_to_many_searches(
     base = Search(model, Job(4096.0, 512.0), gpu, SOFT, cal, LINKS, gpus)
     batches = [replace(base, job=Job(4096.0, batch)) for batch in (512.0, 1.0, 35.0, 60.0, 192.0, 192.0, 720.0, 1024.0)]
     # on a network so slow that other splits are the quickest, the same batches; on a third one of them
-    slow = replace(LINKS, machine=replace(LINKS.machine, scale_out_rate=LINKS.machine.scale_out_rate / 100))
+    slow = with_machine(scale_out_rate=LINKS.interconnect.machine.scale_out_rate / 100)
     several = [*batches, *(replace(each, links=slow) for each in batches)]
     several.append(replace(batches[0], links=links(CATALOG, "a100-sxm", 512)))
     # other numbers of GPUs, which other degrees divide; sequences of which other shares are too short
@@ -369,8 +376,8 @@ def test_more_bandwidth_never_slows_the_best():
         faster = replace(A100, **{name: 2 * getattr(A100, name)})
         assert best(Search(GPT, job, faster, SOFT, CAL, LINKS, 512)).time[0] <= slow
     for name in ("scale_up_rate", "scale_out_rate"):
-        twice = replace(LINKS.machine, **{name: 2 * getattr(LINKS.machine, name)})
-        assert best(Search(GPT, job, A100, SOFT, CAL, replace(LINKS, machine=twice), 512)).time[0] <= slow
+        twice = with_machine(**{name: 2 * getattr(LINKS.interconnect.machine, name)})
+        assert best(Search(GPT, job, A100, SOFT, CAL, twice, 512)).time[0] <= slow
 
 
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL])

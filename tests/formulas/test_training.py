@@ -100,10 +100,12 @@ def test_more_of_a_resource_never_slows_a_step(par: Parallelism, model, name: st
 
 @given(degrees, models, st.sampled_from(["scale_up", "scale_out"]))
 def test_faster_links_never_slow_a_step(par: Parallelism, model, name: str):
-    twice = 2 * getattr(LINKS.machine, f"{name}_rate")
-    more = replace(LINKS, machine=replace(LINKS.machine, **{f"{name}_rate": twice}))
+    joining = LINKS.interconnect
+    twice = 2 * getattr(joining.machine, f"{name}_rate")
+    quicker = replace(joining, machine=replace(joining.machine, **{f"{name}_rate": twice}))
     if name == "scale_up":
-        more = replace(more, inside_rate=twice)
+        quicker = replace(quicker, inside_rate=twice)
+    more = replace(LINKS, interconnect=quicker)
     assert step(par, between=more, model=model).time <= step(par, model=model).time * (1 + 1e-12)
 
 
@@ -317,7 +319,7 @@ def test_of_stages_that_share_a_domain_the_last_alone_sends_out_of_it():
     leaves = Site(256.0, 64.0, (Tier(32.0, 2.0, 2.0),))
     stages = Parallelism(tensor=16.0, pipeline=16.0)
     for site, left in ((leaves, 1.0), (leaves._replace(tiers=(Tier(32.0, 4.0, 4.0),)), 0.5)):
-        assert stage_place(stages, replace(LINKS, domain=64.0, site=site)) == (1.0, left)
+        assert stage_place(stages, Links(replace(LINKS.interconnect, domain=64.0), site)) == (1.0, left)
 
 
 def test_a_ring_of_keys_leaves_a_node_on_one_of_its_ranks():

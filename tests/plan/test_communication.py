@@ -9,12 +9,14 @@ from app import Scenario, evaluate
 from app.catalog.load import load_catalog
 from app.catalog.sampling import TYPICAL
 from app.formulas.collectives.group_times import Group, Links, collective_time, exchange_time, group_of
+from app.formulas.collectives.library import Calibration as Library
 from app.formulas.training.stacking import link_rows, stacked_links
-from app.plan.communication import of_scenario
+from app.plan.communication import Communication, of_scenario
 from app.plan.evaluate import evaluate_all_reduce
 from app.plan.job.inputs import first_links
 from app.plan.network import network_of
 from app.studies.acceptance import sheet
+from app.web.heap import forget
 
 CATALOG = load_catalog()
 SPREAD = {
@@ -293,8 +295,8 @@ def test_an_all_reduce_by_itself_says_what_its_plan_says_of_the_slot_and_the_flo
 def test_clusters_share_the_librarys_constants_which_tell_what_can_be_timed_together(calibration: str):
     asked = ({"gpus": 64}, {"gpus": 1024, "scale_out": "roce-400"})
     first, second = (of_scenario(Scenario(**each, calibration=calibration or None), CATALOG) for each in asked)
-    assert first_links(first.links(TYPICAL)).library is first_links(second.links(TYPICAL)).library
-    assert first.links(TYPICAL).library.peer_overhead == 0
+    assert typical_library(first) is typical_library(second)
+    assert first.links(TYPICAL).interconnect.library.peer_overhead == 0
 
 
 @pytest.mark.parametrize("balancing", ["hashing", "flowlet"])
@@ -358,8 +360,9 @@ def test_gpus_that_do_not_fill_their_nodes_have_the_ports_of_those_that_are_ther
 
 def test_gpus_that_do_not_fill_their_racks_stand_in_them_evenly():
     """512 GB200 need eight racks of 72, as 576 do: 64 in each, and not seven full ones and 8 GPUs."""
-    some, all_ = (links_of(gpu="gb200", gpus=gpus, model="llama-3-8b") for gpus in (512, 576))
-    assert float(np.ravel(some.machine.fewest)[0]) == 64
+    asked = {"gpu": "gb200", "model": "llama-3-8b"}
+    some, all_ = (links_of(gpus=gpus, **asked) for gpus in (512, 576))
+    assert float(np.ravel(of_scenario(Scenario(gpus=512, **asked), CATALOG).machine(TYPICAL).fewest)[0]) == 64
     of_some, of_all = (group_of(links, [(8.0, links.site.gpus / 8)]) for links in (some, all_))
     assert (float(of_some.machine.ranks_per_domain), float(of_all.machine.ranks_per_domain)) == (8, 9)
 
@@ -455,6 +458,34 @@ def test_bridged_clusters_side_by_side_are_what_each_is_by_itself(profile):
         both = collective_time(group_of(columns, [(1.0, size)]), "all-reduce", 1e8)
         alone = [float(collective_time(group_of(each, [(1.0, size)]), "all-reduce", 1e8)) for each in links[::-1]]
         np.testing.assert_allclose(np.broadcast_to(both, 2), alone)
+
+
+@pytest.mark.parametrize("asked", [{}, {"gpu": "gb200"}, {"gpu": "h100-nvl"}, {"gpu": "a100-pcie"}])
+@pytest.mark.parametrize("profile", ["calibrated", "ideal"])
+def test_groups_of_clusters_of_many_sizes_are_what_each_has_by_itself(asked, profile):
+    sizes = (8, 16, 64, 72, 144, 1024, 4096)
+    axes = [[(1.0, 8.0)], [(1.0, 2.0)], [(8.0, 2.0)]]
+
+    def times(gpus: int) -> list[float]:
+        links = first_links(links_of(gpus=gpus, profile=profile, **asked))
+        return [float(collective_time(group_of(links, each), "all-reduce", 1e8)) for each in axes]
+
+    together = [times(gpus) for gpus in sizes]
+    for gpus, alike in zip(sizes, together, strict=True):
+        forget()
+        assert times(gpus) == alike
+
+
+def test_what_joins_the_gpus_of_clusters_does_not_depend_on_how_many_domains_they_fill():
+    first, second = (links_of(gpus=gpus) for gpus in (512, 8192))
+    assert first.interconnect is second.interconnect
+    assert group_of(first, [(1.0, 8.0)]) is group_of(second, [(1.0, 8.0)])
+    assert links_of(gpus=8).interconnect is not first.interconnect
+
+
+def typical_library(fabric: Communication) -> Library:
+    """The constants of the library as groups of a cluster take them, typically."""
+    return first_links(fabric.links(TYPICAL)).interconnect.library
 
 
 def links_of(**asked) -> Links:

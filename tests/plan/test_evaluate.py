@@ -17,6 +17,7 @@ from app.plan.recommendation import degrees, run_on
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.units import percent
+from app.web.heap import forget
 from tests.bands import bands, typical
 
 CATALOG = load_catalog()
@@ -302,6 +303,15 @@ def test_a_verdict_says_what_saves_more_than_what_takes_the_most(asked: dict[str
         plan.verdict
     )
     assert "limits it" not in plan.verdict
+
+
+def test_a_plan_is_the_same_after_those_of_other_clusters_whose_layers_it_shares() -> None:
+    given = {"tensor_parallel": 8, "pipeline_parallel": 2, "micro_batch": 1, "global_batch": 1024}
+    scenarios = [Scenario(gpus=gpus, **given) for gpus in (128, 1024, 256, 4096)]
+    after_others = [evaluate(scenario, CATALOG) for scenario in scenarios]
+    for scenario, plan in zip(scenarios, after_others, strict=True):
+        forget()
+        assert evaluate(scenario, CATALOG) == plan
 
 
 def test_plans_prepared_together_are_those_of_each_alone_and_find_their_searches_made(

@@ -23,15 +23,16 @@ from app.formulas.records import but
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
-    """The links of a cluster, as any group of its GPUs meets them.
+class Interconnect:
+    """What joins the GPUs of clusters, however many they are and wherever they stand.
+
+    Each equals itself alone, so that what follows from it can be kept: clusters of many sizes share it.
 
     Attributes:
-        machine: all GPUs of the cluster.
+        machine: GPUs in some domains; a group says by itself in how many, and what the network leaves it.
         inside_rate, inside_hop: rate and hop of the scale-up link in a group that stays inside a domain [B/s], [s].
         domain: GPUs that a ring reaches over that link [1].
         library: constants of the library.
-        site: where the GPUs stand.
         ideal: whether times are those of the textbook, at line rates.
         bridge: GPUs that a bridge of the scale-up link joins, where a domain holds more that meet over another.
     """
@@ -41,7 +42,6 @@ class Links:
     inside_hop: Array
     domain: Array
     library: Calibration
-    site: Site
     ideal: bool = False
     bridge: Machine | None = None
 
@@ -52,6 +52,19 @@ class Links:
         return machine.but(
             **{name: where(joined > 0, getattr(self.bridge, name), getattr(machine, name)) for name in _LINK}
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """The links of a cluster, as any group of its GPUs meets them.
+
+    Attributes:
+        interconnect: what joins the GPUs.
+        site: where they stand.
+    """
+
+    interconnect: Interconnect
+    site: Site
 
 
 _LINK = (
@@ -71,13 +84,15 @@ def bridged(links: Links, axes: Sequence[Axis]) -> Array:
     Source: Railyard.
 
     >>> from app.formulas.training.examples import LINKS
-    >>> pairs = but(LINKS, bridge=LINKS.machine.but(ranks_per_domain=2.0, scale_up_rate=3e11))
+    >>> joined = LINKS.interconnect.machine.but(ranks_per_domain=2.0, scale_up_rate=3e11)
+    >>> pairs = but(LINKS, interconnect=but(LINKS.interconnect, bridge=joined))
     >>> [bridged(pairs, [(1.0, size)]) for size in (2.0, 4.0)], bridged(LINKS, [(1.0, 2.0)])
     ([1.0, 0.0], 0.0)
     """
-    if links.bridge is None:
+    bridge = links.interconnect.bridge
+    if bridge is None:
         return 0.0
-    return where(slowest_split(axes, links.bridge.ranks_per_domain, links.site.gpus).units <= 1, 1.0, 0.0)
+    return where(slowest_split(axes, bridge.ranks_per_domain, links.site.gpus).units <= 1, 1.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +145,7 @@ def group_of(links: Links, axes: Sequence[Axis], exchanging: bool = True) -> Gro
     (1.0, 8.0)
     """
     if any(isinstance(number, np.ndarray) for axis in axes for number in axis):
-        return _group_of(links, axes, exchanging)
+        return _group(links.interconnect, _standing(links, axes, exchanging))
     return _kept_group_of(links, tuple(axes), exchanging)
 
 
@@ -178,37 +193,81 @@ class _Numbers(NamedTuple):
 
 @lru_cache(maxsize=128)
 def _known_group_of(links: Links, axes: tuple[tuple[_Numbers, _Numbers], ...], exchanging: bool) -> Group:
-    """Kept, with its algorithms, for the reason of `_kept_group_of`."""
-    return _group_of(links, [(stride.array, size.array) for stride, size in axes], exchanging)
+    """Kept, with its algorithms, for the reason of `_kept_group`."""
+    standing = _standing(links, [(stride.array, size.array) for stride, size in axes], exchanging)
+    return _group(links.interconnect, standing)
 
 
-def _group_of(links: Links, axes: Sequence[Axis], exchanging: bool) -> Group:
-    m, site = links.machine, links.site
-    local, domains, fewest = slowest_split(axes, links.domain, site.gpus)
-    several = domains > 1
-    shares: dict[str, Array] = {}
+class _Standing(NamedTuple):
+    """How groups stand on an interconnect, and what that leaves them of the network.
+
+    Attributes:
+        local, domains, missing, emptiest, leaf_domains: see `Machine` [1].
+        network: shares of the network rate of a ring, a tree, halving-doubling and an all-to-all; none where every
+            group has all of it [1].
+        joined: 1 where a bridge joins all of a group, else 0 [1].
+    """
+
+    local: Array
+    domains: Array
+    missing: Array
+    emptiest: Array
+    leaf_domains: Array
+    network: tuple[Array, ...]
+    joined: Array
+
+
+def _standing(links: Links, axes: Sequence[Axis], exchanging: bool) -> _Standing:
+    """How groups over some axes stand."""
+    joining, site = links.interconnect, links.site
+    exits, ideal = joining.machine.exits, joining.ideal
+    local, domains, emptiest = slowest_split(axes, joining.domain, site.gpus)
+    network: tuple[Array, ...] = ()
     if site.matters:
-        shares = {
-            "ring_network": network_share(axes, "ring", site, m.exits),
-            "tree_network": network_share(axes, "tree", site, m.exits),
-            "halving_network": network_share(axes, "halving", site, m.exits) if links.ideal else 1.0,
-            "exchange_network": network_share(axes, "exchange", site) if exchanging else np.nan,
-        }
+        network = (
+            network_share(axes, "ring", site, exits),
+            network_share(axes, "tree", site, exits),
+            network_share(axes, "halving", site, exits) if ideal else 1.0,
+            network_share(axes, "exchange", site) if exchanging else np.nan,
+        )
+    leaf_domains = members(axes, site.leaf) / local if ideal else joining.machine.leaf_domains
+    missing = local * domains - group_size(axes)
+    return _Standing(local, domains, missing, emptiest, leaf_domains, network, bridged(links, axes))
+
+
+def _group(joining: Interconnect, standing: _Standing) -> Group:
+    """Groups that stand so on an interconnect."""
+    m, several = joining.machine, standing.domains > 1
     built = m.but(
-        ranks_per_domain=local,
-        domains=domains,
-        missing=local * domains - group_size(axes),
-        emptiest=fewest,
-        scale_up_rate=where(several, m.scale_up_rate, links.inside_rate),
-        scale_up_hop=where(several, m.scale_up_hop, links.inside_hop),
-        leaf_domains=members(axes, site.leaf) / local if links.ideal else m.leaf_domains,
-        **shares,
+        ranks_per_domain=standing.local,
+        domains=standing.domains,
+        missing=standing.missing,
+        emptiest=standing.emptiest,
+        scale_up_rate=where(several, m.scale_up_rate, joining.inside_rate),
+        scale_up_hop=where(several, m.scale_up_hop, joining.inside_hop),
+        leaf_domains=standing.leaf_domains,
+        **dict(zip(_NETWORK, standing.network, strict=False)),
     )
-    return Group(links.over_bridge(built, bridged(links, axes)), links.library, links.ideal)
+    return Group(joining.over_bridge(built, standing.joined), joining.library, joining.ideal)
 
 
-_kept_group_of = lru_cache(maxsize=128)(_group_of)
-"""Kept with its algorithms: both are the same for every job on a cluster, and a tenth of a plan."""
+_NETWORK = ("ring_network", "tree_network", "halving_network", "exchange_network")
+
+
+_kept_group = lru_cache(maxsize=128)(_group)
+"""Kept with its algorithms: both are a tenth of a plan, and the same for every job, and in clusters of other sizes
+whose groups stand alike.
+"""
+
+
+@lru_cache(maxsize=128)
+def _kept_group_of(links: Links, axes: tuple[Axis, ...], exchanging: bool) -> Group:
+    """Kept: how it stands is the same for every job on a cluster, or on several whose numbers are columns. Where a
+    rack's ways out are drawn, so are shares.
+    """
+    standing = _standing(links, axes, exchanging)
+    several = any(isinstance(number, np.ndarray) for number in (*standing, *standing.network))
+    return (_group if several else _kept_group)(links.interconnect, standing)
 
 
 def pair_of(links: Links, far: Array, network: Array, joined: Array = 0.0) -> Group:
@@ -227,22 +286,22 @@ def pair_of(links: Links, far: Array, network: Array, joined: Array = 0.0) -> Gr
     (2.0, 1.0)
     """
     if isinstance(far, np.ndarray) or isinstance(network, np.ndarray) or isinstance(joined, np.ndarray):
-        return _pair_of(links, far, network, joined)
-    return _kept_pair_of(links, far, network, joined)
+        return _pair_of(links.interconnect, far, network, joined)
+    return _kept_pair_of(links.interconnect, far, network, joined)
 
 
-def _pair_of(links: Links, far: Array, network: Array, joined: Array) -> Group:
+def _pair_of(joining: Interconnect, far: Array, network: Array, joined: Array) -> Group:
     apart = far > 0
-    two = links.machine.but(
+    two = joining.machine.but(
         ranks_per_domain=where(apart, 1.0, 2.0),
         domains=where(apart, 2.0, 1.0),
         missing=0.0,
         emptiest=np.inf,
-        scale_up_rate=links.inside_rate,
-        scale_up_hop=links.inside_hop,
+        scale_up_rate=joining.inside_rate,
+        scale_up_hop=joining.inside_hop,
         ring_network=network,
     )
-    return Group(links.over_bridge(two, joined), links.library, links.ideal)
+    return Group(joining.over_bridge(two, joined), joining.library, joining.ideal)
 
 
 _kept_pair_of = lru_cache(maxsize=64)(_pair_of)
@@ -264,12 +323,12 @@ def known_pair_of(links: Links, far: Array, network: Array, joined: Array = 0.0)
     >>> known_pair_of(LINKS, np.array([0.0, 1.0]), 1.0).machine.domains
     array([1., 2.])
     """
-    return _known_pair_of(links, _Numbers.of(far), _Numbers.of(network), _Numbers.of(joined))
+    return _known_pair_of(links.interconnect, _Numbers.of(far), _Numbers.of(network), _Numbers.of(joined))
 
 
 @lru_cache(maxsize=64)
-def _known_pair_of(links: Links, far: _Numbers, network: _Numbers, joined: _Numbers) -> Group:
-    return _pair_of(links, far.array, network.array, joined.array)
+def _known_pair_of(joining: Interconnect, far: _Numbers, network: _Numbers, joined: _Numbers) -> Group:
+    return _pair_of(joining, far.array, network.array, joined.array)
 
 
 class Groups(NamedTuple):
@@ -311,12 +370,22 @@ def collective_time(group: Group, collective: str, message: Array) -> Array:
     >>> [round(float(collective_time(node, name, 8e9)), 6) for name in ("all-reduce", "all-gather")]
     [0.14, 0.07]
     """
+    if isinstance(message, np.ndarray):
+        return _time(group, collective, message)
+    return _kept_time(group, collective, message)
+
+
+def _time(group: Group, collective: str, message: Array) -> Array:
     if group.ideal:
         return _ideal_time(group.machine, collective, message)
     form = SAME_FORM.get(collective, collective)
     if form not in group.lines:
         group.lines[form] = ALGORITHMS_OF[form](group.machine, group.library)
     return shortest(form, message, group.machine, group.library, group.lines[form])
+
+
+_kept_time = lru_cache(maxsize=128)(_time)
+"""Kept: micro-batches of many jobs, in clusters of many sizes, have the same layers."""
 
 
 def _ideal_time(machine: Machine, collective: str, message: Array) -> Array:

@@ -15,6 +15,7 @@ max-min fair simulations of flows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -171,6 +172,13 @@ def slowest_split(axes: Sequence[Axis], unit: Array, gpus: Array) -> Split:
     >>> [float(part) for part in slowest_split([(1.0, 20.0)], 72.0, 720.0)]
     [16.0, 2.0, 4.0]
     """
+    several = any(isinstance(number, np.ndarray) for axis in axes for number in axis)
+    if several or isinstance(unit, np.ndarray) or isinstance(gpus, np.ndarray):
+        return _slowest_split(axes, unit, gpus)
+    return _kept_split(tuple(axes), unit, gpus)
+
+
+def _slowest_split(axes: Sequence[Axis], unit: Array, gpus: Array) -> Split:
     first, *others = axes
     split = _cut(first, unit, gpus)
     for apart, along in others:
@@ -182,6 +190,12 @@ def slowest_split(axes: Sequence[Axis], unit: Array, gpus: Array) -> Split:
             together = Split(*(where(several, new, old) for new, old in zip(passed, together, strict=True)))
         split = together
     return split
+
+
+@lru_cache(maxsize=256)
+def _kept_split(axes: tuple[Axis, ...], unit: float, gpus: float) -> Split:
+    """Kept: a cluster asks for each several times, and its rivals and what-ifs again."""
+    return _slowest_split(axes, unit, gpus)
 
 
 def _cut(axis: Axis, unit: Array, gpus: Array) -> Split:

@@ -61,7 +61,7 @@ class ServingRates:
     @property
     def reach(self) -> Array:
         """GPUs that meet without the network: a domain, or several that are joined inside a node [1]."""
-        return maximum(self.links.domain, self.domain) if self.links else self.domain
+        return maximum(self.links.interconnect.domain, self.domain) if self.links else self.domain
 
     def link_rate(self, group: Array) -> Array:
         """What one GPU sends to others of its group: over the scale-up link, or what is beyond its end [B/s]."""
@@ -69,7 +69,9 @@ class ServingRates:
 
     def rate_beyond(self, group: Array) -> Array:
         """What one GPU of a group sends out of its domain: over what joins a node's, else the network [B/s]."""
-        return where(group <= self.reach, self.links.inside_rate, self.scale_out) if self.links else self.scale_out
+        if not self.links:
+            return self.scale_out
+        return where(group <= self.reach, self.links.interconnect.inside_rate, self.scale_out)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.records import but
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +136,11 @@ class Parallelism:
     def ranks(self) -> Array:
         """GPUs in use, t·p·c·d [1]."""
         return self.tensor * self.pipeline * self.context * self.data
+
+    @property
+    def of_a_replica(self) -> Parallelism:
+        """The same of a replica by itself: what its layers take does not depend on how many others there are."""
+        return but(self, data=1.0, sharding_group=1.0)
 
     @property
     def replicas(self) -> Array:

@@ -2,7 +2,7 @@
 
 from dataclasses import fields, replace
 
-from app.formulas.collectives.group_times import Links
+from app.formulas.collectives.group_times import Interconnect, Links
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import Calibration as Library
 from app.formulas.fabric.placement import Site
@@ -27,27 +27,29 @@ GPU = GpuRates(
 )
 """1 PFLOP/s, 1 TB/s of memory, seven others in its domain."""
 LINKS = Links(
-    machine=Machine(
-        ranks_per_domain=8.0,
-        domains=8.0,
-        scale_up_rate=1e11,
-        multicast_rate=0.0,
-        mesh_peers=0.0,
-        scale_out_rate=1e10,
-        base_latency=1e-12,
-        scale_up_hop=0.0,
-        scale_out_hop=0.0,
-        reference_hop=0.0,
-        fill=0.0,
-        fill_one_domain=0.0,
-        scale_up_line=1e11,
-        scale_out_line=1e10,
+    Interconnect(
+        machine=Machine(
+            ranks_per_domain=8.0,
+            domains=8.0,
+            scale_up_rate=1e11,
+            multicast_rate=0.0,
+            mesh_peers=0.0,
+            scale_out_rate=1e10,
+            base_latency=1e-12,
+            scale_up_hop=0.0,
+            scale_out_hop=0.0,
+            reference_hop=0.0,
+            fill=0.0,
+            fill_one_domain=0.0,
+            scale_up_line=1e11,
+            scale_out_line=1e10,
+        ),
+        inside_rate=1e11,
+        inside_hop=0.0,
+        domain=8.0,
+        library=Library(**{entry.name: 1.0 for entry in fields(Library)} | {"peer_overhead": 0.0}),
     ),
-    inside_rate=1e11,
-    inside_hop=0.0,
-    domain=8.0,
-    library=Library(**{entry.name: 1.0 for entry in fields(Library)} | {"peer_overhead": 0.0}),
-    site=Site(64.0, 8.0),
+    Site(64.0, 8.0),
 )
 """Eight domains of eight: 100 GB/s to seven others, 10 GB/s to everybody else, a picosecond to start."""
 ALONE = Exchanges(LayerExchanges(NOTHING, NOTHING, NOTHING), StepExchanges())

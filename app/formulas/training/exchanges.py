@@ -237,25 +237,84 @@ def layer_exchanges(
     >>> round(1e6 * float(times.tensor.time), 3)  # scatter and gather of 2 MB: 2 · 7/8 · 20 µs
     35.0
     """
-    groups = layer_axes(parallelism)
-    tensor = context = expert = NOTHING
+    return exchanged_by(layer_groups(shape, parallelism, links, made), shape, job, parallelism, software)
+
+
+class LayerGroups(NamedTuple):
+    """Who exchanges within a layer; none where a degree is one.
+
+    Attributes:
+        tensor, expert: ranks of a tensor- and of an expert-parallel group.
+        context, neighbours: those of a context-parallel one, and two of them that follow one another.
+    """
+
+    tensor: Group | None
+    context: Group | None
+    neighbours: Group | None
+    expert: Group | None
+
+
+def layer_groups(shape: Shape, parallelism: Parallelism, links: Links, made: Groups = EACH) -> LayerGroups:
+    """Who exchanges within a layer: clusters whose groups stand alike have the same.
+
+    Args:
+        shape, parallelism, links: the model, how it is spread, the cluster.
+        made: how groups are made.
+
+    Returns:
+        The groups of each kind of parallelism whose degree is more than one [1].
+
+    Source: as for :func:`app.formulas.training.groups.layer_axes`.
+
+    >>> from app.formulas.training.examples import LINKS, MODEL
+    >>> larger = Links(LINKS.interconnect, LINKS.site._replace(gpus=128.0))
+    >>> layer_groups(MODEL, Parallelism(tensor=8.0), LINKS) == layer_groups(MODEL, Parallelism(tensor=8.0), larger)
+    True
+    """
+    axes = layer_axes(parallelism)
+    tensor = context = neighbours = expert = None
     if any_(parallelism.tensor > 1):
-        group = made.group_of(links, groups["tensor_parallel"], exchanging=False)
-        tensor = Exchange(_tensor_time(group, tensor_volume(shape, job, parallelism), parallelism), group.crosses)
+        tensor = made.group_of(links, axes["tensor_parallel"], exchanging=False)
     if any_(parallelism.context > 1):
-        ring = made.group_of(links, groups["context_parallel"], any_(parallelism.context_exchange != RING))
-        joined = bridged(links, groups["context_parallel"])
-        pair = made.pair_of(links, ring.crosses, _chain_share(groups["context_parallel"], links), joined)
+        ring = axes["context_parallel"]
+        context = made.group_of(links, ring, any_(parallelism.context_exchange != RING))
+        neighbours = made.pair_of(links, context.crosses, _chain_share(ring, links), bridged(links, ring))
+    if any_(shape.expert_share > 0) and any_(parallelism.expert * parallelism.expert_tensor > 1):
+        expert = made.group_of(links, axes["expert_parallel"])
+    return LayerGroups(tensor, context, neighbours, expert)
+
+
+def exchanged_by(
+    groups: LayerGroups, shape: Shape, job: Job, parallelism: Parallelism, software: Software
+) -> LayerExchanges:
+    """What some groups exchange in one layer and micro-batch, see `layer_exchanges`.
+
+    Args:
+        groups: who exchanges.
+        shape, job, parallelism, software: the model, a step of it, how it is spread, the stack.
+
+    Returns:
+        Tensor-, context- and expert-parallel exchanges, none where there is no group [s].
+
+    Source: as for :func:`layer_exchanges`.
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> exchanged_by(LayerGroups(None, None, None, None), MODEL, JOB, Parallelism(), Software()).tensor.time
+    0.0
+    """
+    tensor = context = expert = NOTHING
+    if group := groups.tensor:
+        tensor = Exchange(_tensor_time(group, tensor_volume(shape, job, parallelism), parallelism), group.crosses)
+    if (ring := groups.context) and groups.neighbours:
         volume = context_volume(shape, job, parallelism)
-        time = (parallelism.context - 1) * send_time(pair, volume)
+        time = (parallelism.context - 1) * send_time(groups.neighbours, volume)
         if any_(parallelism.context_exchange != RING):
             gathered = collective_time(ring, "all-gather", parallelism.context * volume)
             heads = exchange_time(ring, *head_volumes(shape, job, parallelism, ring.machine.away))
             other = where(parallelism.context_exchange == ALL_GATHER, gathered, heads)
             time = where(parallelism.context_exchange == RING, time, other)
         context = Exchange(time, ring.crosses)
-    if any_(shape.expert_share > 0) and any_(parallelism.expert * parallelism.expert_tensor > 1):
-        group = made.group_of(links, groups["expert_parallel"])
+    if group := groups.expert:
         m = group.machine
         volumes = expert_volumes(shape, job, parallelism, software, m.domains, m.away)
         expert = Exchange(exchange_time(group, *volumes), group.crosses)
@@ -305,7 +364,7 @@ def stage_place(parallelism: Parallelism, links: Links) -> tuple[Array, Array]:
     """
     stride, p = stage_stride(parallelism), parallelism.pipeline
     network = _chain_share([(stride, p)], links)
-    return where(slowest_split([(stride, p)], links.domain, links.site.gpus).units > 1, 1.0, 0.0), network
+    return where(slowest_split([(stride, p)], links.interconnect.domain, links.site.gpus).units > 1, 1.0, 0.0), network
 
 
 def _chain_share(axes: Sequence[Axis], links: Links) -> Array:

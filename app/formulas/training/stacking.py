@@ -40,17 +40,19 @@ def alike(links: Links, exchanging: bool) -> Hashable:
         What has to be the same [1].
 
     >>> from app.formulas.training.examples import LINKS
-    >>> alike(LINKS, True) == alike(but(LINKS, domain=4.0), True)
+    >>> fours = but(LINKS, interconnect=but(LINKS.interconnect, domain=4.0))
+    >>> alike(LINKS, True) == alike(fours, True)
     True
     """
-    site = links.site
+    joining, site = links.interconnect, links.site
     hashed = (exchanging or site.scattered or site.balancing == "hashing") and site.balancing in PINNED
     bound = hashed or (site.planes > 1 and site.balancing in PINNED)
     bins = [(tier.uplinks, tier.others, tier.leaves) for tier in site.tiers] if hashed else []
     tiers = tuple(each if any(each[:2]) else None for each in bins)
     degraded = id(site) if any(tier.links < np.inf for tier in site.tiers) else None
     flows = (site.balancing, site.planes, site.flows) if bound else ()
-    return links.library, links.ideal, links.bridge is None, site.scattered, site.rails_apart, degraded, flows, tiers
+    placed = site.scattered, site.rails_apart, degraded, flows, tiers
+    return joining.library, joining.ideal, joining.bridge is None, *placed
 
 
 def stacked(parts: Sequence[Part]) -> Part:
@@ -69,7 +71,8 @@ def stacked_links(links: Sequence[Links]) -> Links:
     """The same of links that are `alike`, each number in its own unit [s, B/s, 1].
 
     >>> from app.formulas.training.examples import LINKS
-    >>> stacked_links([LINKS, but(LINKS, domain=4.0)]).domain
+    >>> fours = but(LINKS, interconnect=but(LINKS.interconnect, domain=4.0))
+    >>> stacked_links([LINKS, fours]).interconnect.domain
     array([8., 4.])
     """
     return _links(links, _column)
@@ -100,7 +103,8 @@ def link_rows(links: Links, places: Places) -> Links:
     """The same of links, each number in its own unit [s, B/s, 1].
 
     >>> from app.formulas.training.examples import LINKS
-    >>> link_rows(stacked_links([LINKS, but(LINKS, domain=4.0)]), np.array([1, 1])).domain
+    >>> fours = but(LINKS, interconnect=but(LINKS.interconnect, domain=4.0))
+    >>> link_rows(stacked_links([LINKS, fours]), np.array([1, 1])).interconnect.domain
     array([4., 4.])
     """
     return _links([links], lambda values: _taken(values[0], places))
@@ -110,13 +114,13 @@ def _links(links: Sequence[Links], column: Callable[[Sequence[Any]], Any]) -> Li
     """Links whose numbers are made of those of some."""
     sites = [each.site for each in links]
     first = max(links, key=lambda each: len(each.site.tiers))
-    several = zip_longest(*(site.tiers for site in sites), fillvalue=NO_TIER)
+    by_height = zip_longest(*(site.tiers for site in sites), fillvalue=NO_TIER)
     tiers = tuple(
         tier._replace(**{
             name: column([getattr(each, name) for each in alike_tiers])
             for name in ("unit", "spread", "neighbour", "hosts")
         })
-        for tier, alike_tiers in zip(first.site.tiers, several, strict=True)
+        for tier, alike_tiers in zip(first.site.tiers, by_height, strict=True)
     )  # fmt: skip
     places = {name: column([getattr(site, name) for site in sites]) for name in ("gpus", "domain", "leaf", "pod")}
 
@@ -124,16 +128,19 @@ def _links(links: Sequence[Links], column: Callable[[Sequence[Any]], Any]) -> Li
         numbers = [vars(part) for part in parts]
         return Machine(**{name: column([of_one[name] for of_one in numbers]) for name in numbers[0]})
 
-    bridges = [each.bridge for each in links if each.bridge is not None]
-    return but(
-        first,
-        machine=together([each.machine for each in links]),
+    site, joining = first.site._replace(**places, tiers=tiers), [each.interconnect for each in links]
+    if len(links) > 1 and all(each is joining[0] for each in joining):
+        return Links(joining[0], site)
+    bridges = [each.bridge for each in joining if each.bridge is not None]
+    several = but(
+        joining[0],
+        machine=together([each.machine for each in joining]),
         bridge=together(bridges) if bridges else None,
-        inside_rate=column([each.inside_rate for each in links]),
-        inside_hop=column([each.inside_hop for each in links]),
-        domain=column([each.domain for each in links]),
-        site=first.site._replace(**places, tiers=tiers),
+        inside_rate=column([each.inside_rate for each in joining]),
+        inside_hop=column([each.inside_hop for each in joining]),
+        domain=column([each.domain for each in joining]),
     )
+    return Links(several, site)
 
 
 def _column(values: Sequence[Array]) -> Any:

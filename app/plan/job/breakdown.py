@@ -10,12 +10,21 @@ from numpy.typing import NDArray
 from app.catalog.estimate import Z90, Z95, Estimate
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array, any_
-from app.formulas.collectives.group_times import Links
+from app.formulas.collectives.group_times import Interconnect, Links
 from app.formulas.collectives.ideal import Machine
 from app.formulas.records import but
 from app.formulas.training import arguments, memory
 from app.formulas.training import step as training_step
-from app.formulas.training.exchanges import Exchange, Exchanges, exchanges
+from app.formulas.training.exchanges import (
+    Exchange,
+    Exchanges,
+    LayerExchanges,
+    LayerGroups,
+    StepExchanges,
+    exchanged_by,
+    layer_groups,
+    step_exchanges,
+)
 from app.formulas.transformer import Shape
 from app.plan.band import Draws
 from app.plan.communication import quicker_links
@@ -185,31 +194,77 @@ def _kept_what_ifs(
     calibration: arguments.Calibration,
     links: Links,
 ) -> _WhatIfs:
-    """Kept: it takes 1 ms, a third of a job whose layout is given, and neither batch, tokens nor prices change it. Few,
-    as each takes 0.2 MB.
+    """Kept: it takes 0.6 ms, a third of a job whose layout is given, and neither batch, tokens nor prices change it.
+    Few, as each takes 0.2 MB.
     """
-    hardware = but(
+    quicker = but(links, interconnect=_better(links.interconnect))
+    groups = layer_groups(shape, par, quicker)
+    layer = _layer_what_ifs(shape, job, gpu, par.of_a_replica, software, calibration, groups)
+    beyond = step_exchanges(shape, job, par, software, quicker, calibration.bucket)
+    exchanged = Exchanges(layer.exchanges, StepExchanges(*map(_each, vars(beyond).values())))
+    return _WhatIfs(
+        _stronger(gpu),
+        but(par, bubble=par.bubble / BETTER["bubble"]),
+        _quicker(calibration),
+        exchanged,
+        layer.parts,
+        training_step.Pieces(layer.parts.total, layer.head, exchanged.step),
+    )
+
+
+class _LayerWhatIfs(NamedTuple):
+    """One layer and micro-batch, as it is and with each resource twice as good.
+
+    Attributes:
+        exchanges: what it exchanges.
+        parts: its time, part by part [s].
+        head: time of the output head for one micro-batch [s].
+    """
+
+    exchanges: LayerExchanges
+    parts: training_step.Layer
+    head: Array
+
+
+@lru_cache(maxsize=8)
+def _layer_what_ifs(
+    shape: Shape,
+    job: arguments.Job,
+    gpu: arguments.GpuRates,
+    replica: arguments.Parallelism,
+    software: arguments.Software,
+    calibration: arguments.Calibration,
+    groups: LayerGroups,
+) -> _LayerWhatIfs:
+    """Kept: clusters of many sizes have the same layers."""
+    hardware, better = _stronger(gpu), _quicker(calibration)
+    by_itself = exchanged_by(groups, shape, job, replica, software)
+    sent = LayerExchanges(*map(_each, vars(by_itself).values()))
+    parts = training_step.layer(shape, job, hardware, replica, software, better, sent)
+    return _LayerWhatIfs(sent, parts, training_step.head_time(shape, job, hardware, replica, better))
+
+
+@lru_cache(maxsize=16)
+def _stronger(gpu: arguments.GpuRates) -> arguments.GpuRates:
+    """The rates of a GPU with those of the what-ifs. Kept: all plans of a GPU share them."""
+    return but(
         gpu,
         matrix_peak=gpu.matrix_peak * BETTER["compute"],
         linear_peak=gpu.linear_peak * BETTER["compute"],
         memory_bandwidth=gpu.memory_bandwidth * BETTER["memory_bandwidth"],
     )
-    better, spread = _quicker(calibration), but(par, bubble=par.bubble / BETTER["bubble"])
-    exchanged = exchanges(shape, job, par, software, _better(links), calibration.bucket).each(_each)
-    layer_and_pieces = training_step.layer_and_pieces(shape, job, hardware, spread, software, better, exchanged)
-    return _WhatIfs(hardware, spread, better, exchanged, *layer_and_pieces)
 
 
 @lru_cache(maxsize=16)
-def _better(links: Links) -> Links:
-    """The links as they are, and each twice as good. Kept: so are its groups, for every job on a cluster."""
+def _better(joining: Interconnect) -> Interconnect:
+    """The interconnect as it is, and with each link twice as good. Kept: so are its groups, for every job on it."""
     up, out, slow = np.where(np.eye(len(LINKED), len(LINKED) + 1, 1) > 0, FACTOR, 1.0)[..., None]
-    quicker = quicker_links(links, up, out)
+    quicker = quicker_links(joining, up, out)
 
     def sooner(m: Machine) -> Machine:
         return m.but(
             latency_factor=m.latency_factor / slow,
-            **({name: getattr(m, name) / slow for name in IDEAL_HOPS} if links.ideal else {}),
+            **({name: getattr(m, name) / slow for name in IDEAL_HOPS} if joining.ideal else {}),
         )
 
     return but(quicker, machine=sooner(quicker.machine), bridge=quicker.bridge and sooner(quicker.bridge))

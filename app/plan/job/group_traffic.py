@@ -55,7 +55,7 @@ def group_traffic(
             crosses=crossed,
             sent_inside=float(sent.inside) if inside[0] > 1 else 0.0,
             sent=float(sent.across),
-            bandwidth=_bandwidth(group_of(links, axes).machine, name, sent, links.ideal),
+            bandwidth=_bandwidth(group_of(links, axes).machine, name, sent, links.interconnect.ideal),
             time=float(sent.time),
             exposed=exposed.get(name, 0.0),
         )

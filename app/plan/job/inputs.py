@@ -3,7 +3,7 @@
 `step_inputs` is the only way to them: a plan, the search, the accuracy report and the fit take their inputs from here.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -15,7 +15,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.arrays import Array
-from app.formulas.collectives.group_times import Links
+from app.formulas.collectives.group_times import Interconnect, Links
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import Calibration as Library
 from app.formulas.records import but
@@ -198,42 +198,20 @@ def _first_constants(constants: arguments.Calibration) -> arguments.Calibration:
 @lru_cache(maxsize=128)
 def first_links(links: Links) -> Links:
     """The typical links. Kept: one for a cluster, whatever the job."""
+    return Links(_first_interconnect(links.interconnect), links.site)
+
+
+@lru_cache(maxsize=128)
+def _first_interconnect(joining: Interconnect) -> Interconnect:
+    """What joins the GPUs, typically. Kept: one for clusters of many sizes, whatever the job."""
     return but(
-        links,
-        machine=_first(links.machine),
-        inside_rate=_number(links.inside_rate),
-        inside_hop=_number(links.inside_hop),
-        bridge=None if links.bridge is None else _first(links.bridge),
-        library=_first_library(links.library),
+        joining,
+        machine=_first(joining.machine),
+        inside_rate=_number(joining.inside_rate),
+        inside_hop=_number(joining.inside_hop),
+        bridge=None if joining.bridge is None else _first(joining.bridge),
+        library=_first_library(joining.library),
     )
-
-
-def links_of(fabrics: Sequence[Communication]) -> list[Links]:
-    """The typical links of several clusters, of which those that are alike are worked out together."""
-    alike: dict[Hashable, list[int]] = {}
-    for place, fabric in enumerate(fabrics):
-        alike.setdefault(fabric.alike, []).append(place)
-    links: dict[int, Links] = {}
-    for places in alike.values():
-        links |= zip(places, _links_alike([fabrics[place] for place in places]), strict=True)
-    return [links[place] for place in range(len(fabrics))]
-
-
-def _links_alike(fabrics: Sequence[Communication]) -> Iterator[Links]:
-    """The same of clusters that are alike."""
-    first = first_links(fabrics[0].links(TYPICAL))
-    yield first
-    if len(fabrics) == 1:
-        return
-    machines = fabrics[0].untapered(np.array([float(fabric.gpus) for fabric in fabrics])[:, None])
-    columns = {
-        name: list(map(_number, np.ravel(value).tolist()))
-        for name, value in vars(machines).items()
-        if np.size(value) > 1
-    }
-    for place, fabric in enumerate(fabrics[1:], start=1):
-        own = {name: column[place] for name, column in columns.items()}
-        yield but(first, machine=but(first.machine, **own), site=fabric.site)
 
 
 @lru_cache(maxsize=64)

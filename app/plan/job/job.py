@@ -24,11 +24,11 @@ from app.plan.job import batch, breakdown, candidates
 from app.plan.job.breakdown import BY_ITSELF, Timing, bottleneck_of, campaign_overhead, memory_of, timing_of
 from app.plan.job.calibration import Width, residual, widths
 from app.plan.job.group_traffic import group_traffic
-from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
+from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, fixed_degrees, named, step_inputs
 from app.plan.job.job_findings import findings, interrupted, no_progress
 from app.plan.job.run_time import quickest_times, step_time, ways_to_run
 from app.plan.job.search_together import search_all
-from app.plan.job.shape import shape_fields
+from app.plan.job.shape import shape, shape_fields
 from app.plan.job.storage import Checkpointing, checkpointing, storage_of
 from app.plan.job.storage import explain as explain_storage
 from app.plan.network import Network
@@ -154,14 +154,18 @@ def search_together(jobs: Iterable[tuple[Cluster, Communication, JobRequest]], c
 
     A job whose batch is open searches for several batches at a time, and one that is given whole for nothing.
     """
-    setups = [
-        JobSetup.of(cluster, request, catalog, step_inputs(cluster, fabric, request, catalog, drawn=True).typical)
+    searched = [
+        (cluster, fabric, request)
         for cluster, fabric, request in jobs
         if request.model.global_batch is not None
+        and not fixed_degrees(request, shape(request.model, catalog), catalog).whole
     ]
-    open_ones = [setup for setup in setups if not setup.fixed.whole]
-    if len(open_ones) > 1:
-        for setup, result in zip(open_ones, search_all(open_ones, WAYS), strict=True):
+    if len(searched) > 1:
+        setups = [
+            JobSetup.of(cluster, request, catalog, step_inputs(cluster, fabric, request, catalog, drawn=True).typical)
+            for cluster, fabric, request in searched
+        ]
+        for setup, result in zip(setups, search_all(setups, WAYS), strict=True):
             setup.searched(WAYS, result)
 
 

@@ -89,12 +89,13 @@ def _quicker_inside(setup: JobSetup, chosen: arguments.Parallelism) -> Iterator[
     It is wider than a domain, does not divide it where too few groups fit whole, or is wider than a bridge.
     """
     links, tensor = setup.inputs.links, int(chosen.tensor)
+    joining = links.interconnect
     group = [(1.0, float(tensor))]
-    crosses = slowest_split(group, links.domain, links.site.gpus).units > 1
-    parted = links.bridge is not None and tensor > 1 and not bridged(links, group)
+    crosses = slowest_split(group, joining.domain, links.site.gpus).units > 1
+    parted = joining.bridge is not None and tensor > 1 and not bridged(links, group)
     if setup.fixed.tensor is None or not (crosses or parted):
         return
-    joined = int(links.domain if crosses or links.bridge is None else links.bridge.ranks_per_domain)
+    joined = int(joining.domain if crosses or joining.bridge is None else joining.bridge.ranks_per_domain)
     inside = replace(setup, fixed=replace(setup.fixed, tensor=None, largest_tensor=joined)).search(quickest=1).best()
     if inside is None:
         return

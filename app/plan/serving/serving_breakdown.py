@@ -286,7 +286,8 @@ def one_doubled_each(inputs: ServingInputs) -> ServingInputs:
         gpu = replace(gpu, **{name: getattr(gpu, name) * np.where(rows == row, 2.0, 1.0) for name in names})
     if gpu.links:
         up, out = (np.where(rows == 1 + list(DOUBLED).index(name), 2.0, 1.0) for name in ("scale_up", "scale_out"))
-        gpu = replace(gpu, links=quicker_links(gpu.links, up, out))
+        quicker = quicker_links(gpu.links.interconnect, up, out)
+        gpu = replace(gpu, links=replace(gpu.links, interconnect=quicker))
     host = np.where(rows == 1 + list(DOUBLED).index("host"), 0.5, 1.0)
     constants = replace(constants, **{name: getattr(constants, name) * host for name in HOST})
     return replace(inputs, gpu=gpu, constants=constants)

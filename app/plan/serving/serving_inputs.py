@@ -306,7 +306,7 @@ def serving_inputs(it: Setting, catalog: Catalog, sampling: Sampling = TYPICAL) 
         constants = replace(constants, memory_share=question.memory_share)
     links = it.fabric.links(sampling)
     leaves = any(degree and degree > it.cluster.domain for degree in (getattr(question, name) for name in TENSORS))
-    used = *by_name.values(), *(it.fabric.used() if leaves or links.domain > it.cluster.domain else ())
+    used = *by_name.values(), *(it.fabric.used() if leaves or links.interconnect.domain > it.cluster.domain else ())
     return ServingInputs(
         model=it.model,
         gpu=replace(serving_rates(it, take), links=links),
