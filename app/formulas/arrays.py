@@ -81,6 +81,8 @@ def counted_off(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 MOST_CODES = 2**62
 """Numbers that rows can be told apart by."""
+CODES_OF_A_ROW = 16
+"""As many of them for each row are looked up in a table, in a tenth of the time that it takes to sort the rows."""
 
 
 def distinct(columns: Sequence[NDArray[Any]], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -96,8 +98,13 @@ def distinct(columns: Sequence[NDArray[Any]], count: int) -> tuple[NDArray[np.in
             code = np.unique(code, return_inverse=True)[1]
             codes = int(code.max()) + 1
         code, codes = code * more + column, codes * more
-    _, first, which = np.unique(code, return_index=True, return_inverse=True)
-    return first, which
+    if codes > CODES_OF_A_ROW * count:
+        _, first, which = np.unique(code, return_index=True, return_inverse=True)
+        return first, which
+    first = np.full(codes, count)
+    first[code[::-1]] = np.arange(count)[::-1]  # of several with one code the last that is written stays: the first row
+    taken = first < count
+    return first[taken], (np.cumsum(taken) - 1)[code]
 
 
 def rounded(values: NDArray[np.float64], digits: int, to: np.ufunc = np.rint) -> NDArray[np.float64]:
