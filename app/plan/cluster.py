@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from app.catalog.entries import Gpu, Nic, Platform, ScaleOut, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
-from app.formulas.records import but
+from app.formulas.records import each_but
 from app.plan.scenario import ClusterRequest, DesignRequest, NetworkRequest, Scenario, check_keys
 
 
@@ -85,7 +87,11 @@ class Cluster:
 
     def with_gpus(self, gpus: int) -> "Cluster":
         """As many GPUs [1] in such nodes; its request stays that of this cluster."""
-        return but(self, gpus=gpus, nodes=-(-gpus // self.gpus_per_node))
+        return self.of_sizes([gpus])[0]
+
+    def of_sizes(self, gpus: Sequence[int]) -> "list[Cluster]":
+        """The same with each of some numbers of GPUs [1]."""
+        return each_but(self, {"gpus": gpus, "nodes": [-(-many // self.gpus_per_node) for many in gpus]})
 
     def fields(self) -> dict[str, Any]:
         """What the hardware fills into a scenario's blanks, by the scenario's names."""
@@ -119,9 +125,12 @@ def look_up_sizes(scenario: Scenario, sizes: Sequence[int], catalog: Catalog) ->
         return look_up(scenario.model_copy(update={"gpus": gpus}), catalog)
 
     largest = of(max(sizes))
-    full = max(largest.used_per_node, largest.full_domain)
-    looked_up = len(sizes) <= LOOKED_UP
-    return [of(gpus) if gpus < full or looked_up else largest.with_gpus(gpus) for gpus in sizes]
+    full = max(largest.used_per_node, largest.full_domain) if len(sizes) > LOOKED_UP else np.inf
+    filled = [gpus for gpus in sizes if gpus >= full]
+    clusters = {gpus: of(gpus) for gpus in sizes if gpus < full} | dict(
+        zip(filled, largest.of_sizes(filled), strict=True)
+    )
+    return [clusters[gpus] for gpus in sizes]
 
 
 def resolve(request: ClusterRequest, network: DesignRequest, catalog: Catalog) -> Cluster:

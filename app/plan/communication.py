@@ -1,6 +1,6 @@
 """The one object that times transfers: a cluster and its designed network, as collectives and the step see them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
@@ -17,7 +17,7 @@ from app.formulas.collectives.group_times import Interconnect, Links
 from app.formulas.collectives.ideal import ALGORITHMS, Machine
 from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose, wire_time
 from app.formulas.fabric.placement import PINNED, Site, network_share
-from app.formulas.records import but
+from app.formulas.records import but, each_but
 from app.formulas.tail import collective_wait, links_left
 from app.plan.cluster import Cluster
 from app.plan.machine import (
@@ -130,9 +130,9 @@ class Communication:
             return _own_machine(self, sampling)
         return _tapered(_machine(self, self.scalable, np.asarray(gpus, float), sampling), self.site)
 
-    def on(self, site: Site, gpus: int, hops: int) -> "Communication":
-        """The same of so many such GPUs that stand elsewhere, on a network of so many switches in a row."""
-        return but(self, gpus=gpus, site=site, hops=hops)
+    def on_each(self, sites: Sequence[Site], hops: Sequence[int]) -> "list[Communication]":
+        """The same of as many such GPUs as stand at other sites, on networks of so many switches in a row."""
+        return each_but(self, {"site": sites, "gpus": [int(site.gpus) for site in sites], "hops": hops})
 
     @property
     def scalable(self) -> CollectiveSystem:

@@ -104,8 +104,8 @@ class Network:
         if self.auxiliary:
             return self.bought
         request = self.request
-        switches = [each and (each.choice, each.cages) for each in (self.built, self.spared)]
-        return self.cluster.alike, request.topology, request.planes, request.management_links, *switches
+        links = request.topology, request.planes, request.management_links, request.media
+        return self.cluster.alike, links, *(each and each.choice for each in (self.built, self.spared))
 
     def at(self, places: NDArray[np.int64]) -> "Network":
         """Rows of networks that are one, see `together`: of each which of them it is."""

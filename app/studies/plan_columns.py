@@ -460,10 +460,7 @@ class PlanColumns:
         for places_alike in alike.values():
             its = [networks[place] for place in places_alike]
             fabric = fabric_on(its[0], scenarios[which[places_alike[0]]], self.catalog)
-            others = (
-                fabric.on(site, network.cluster.gpus, network.hops)
-                for site, network in zip(sites_of(its[1:]), its[1:], strict=True)
-            )
+            others = fabric.on_each(sites_of(its[1:]), [network.hops for network in its[1:]])
             fabrics |= zip(places_alike, (fabric, *others), strict=True)
         of_all = [fabrics[place] for place in range(len(networks))]
         typical = [first_links(fabric.links(TYPICAL)) for fabric in of_all]
