@@ -20,9 +20,9 @@ from app.plan.bill_of_materials import LEVELS, Cages, Carried, laid_out, media_o
 from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.kept import Kept
-from app.plan.least_cost import LeastCosts, Narrowed
-from app.plan.leaves import TAPERS_TRIED, TREES, fit, narrower_than, sizes_tried
-from app.plan.offers import UNREACHED, Offers, in_place, link_prices, offers
+from app.plan.least_cost import LeastCosts, Narrowed, least_of_switches
+from app.plan.leaves import TAPERS_TRIED, TREES, Sizes, fit, narrower_than, sizes_tried
+from app.plan.offers import UNREACHED, Offers, in_place, link_prices, offers, some_of
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
 from app.plan.switches import Chosen, SwitchPair, designed, designed_together, requested
@@ -103,7 +103,14 @@ class _Asked(NamedTuple):
         """What is joined: those that agree in it share most of the fabrics that are tried for them."""
         return self.hosts.nodes, self.hosts.nics_per_node
 
+    @property
+    def untapered(self) -> "_Asked":
+        """The same but for the taper."""
+        return self._replace(wishes=(*self.wishes[:TAPER], *self.wishes[TAPER + 1 :]))
 
+
+TAPER = [*DesignRequest.model_fields].index("oversubscription")
+"""The place of the taper among wishes."""
 _KEPT: Kept[_Asked, Chosen] = Kept(12_288)
 """What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports. The whole catalogue asks for
 8,300, two kilobytes each, whatever the job: of fewer none would be found again.
@@ -130,12 +137,58 @@ def choose_all(wishes: Iterable[Wish], prices: PriceList) -> list[Chosen]:
     wish_of = dict(asked)
     chosen = {key: found for key in wish_of if (found := _KEPT.get(key))}
     new = sorted((key for key in wish_of if key not in chosen), key=lambda key: key.joined)
-    searches = (_Search(key, *wish_of[key][1:]) for key in new)
-    for portion in _portions(searches, lambda search: search.many_sizes):
-        for search, found in _cheapest(portion, prices):
-            chosen[search.asked] = found
-            _KEPT.add(search.asked, found)
+    few = _few_switches([(key, *wish_of[key][1:]) for key in new], prices)
+    searches = [_Search(key, *wish_of[key][1:], few.get(key)) for key in new]
+    while searches:
+        for portion in _portions(searches, lambda search: search.many_sizes):
+            for search, found in _cheapest(portion, prices):
+                chosen[search.asked] = found
+                _KEPT.add(search.asked, found)
+        searches = [
+            _Search(search.asked, search.cluster, search.request) for search in searches if search.asked not in chosen
+        ]
     return [chosen[key] for key, _ in asked]
+
+
+MANY_SWITCHES = 4
+"""Choices of switches of which it pays to ask which can be any network's, where there are so many networks:"""
+MANY_TAPERS, TAPERS_ALIKE = 24, 32
+"""Networks that differ in their taper alone, and so many of these at most are asked for together."""
+AS_CHEAP = 1.25
+"""Switches are tried of which a fabric may cost so many times the least at most that one of any may."""
+
+
+class _Few(NamedTuple):
+    """Some of the choices of switches on offer, and what a fabric of any other costs at least [USD]."""
+
+    offered: Offers
+    others: float
+
+
+def _few_switches(wishes: Sequence[tuple[_Asked, Cluster, DesignRequest]], prices: PriceList) -> dict[_Asked, _Few]:
+    """Where many networks differ in their taper alone, the few switches that each is looked for among: what others cost
+    at least follows for all of them from the widest taper.
+    """
+    alike: dict[_Asked, list[tuple[_Asked, Cluster, DesignRequest]]] = {}
+    for wish in wishes if len(wishes) >= MANY_TAPERS else ():
+        if wish[2].topology in TREES and len(wish[0].choices) > MANY_SWITCHES:
+            alike.setdefault(wish[0].untapered, []).append(wish)
+    bands = [
+        sorted(several, key=lambda wish: wish[2].oversubscription)[begin : begin + TAPERS_ALIKE]
+        for several in alike.values()
+        if len(several) >= MANY_TAPERS
+        for begin in range(0, len(several), TAPERS_ALIKE)
+    ]
+    few: dict[_Asked, _Few] = {}
+    widest = [_Search(*band[-1]) for band in bands]
+    floor = floor_of(prices.catalog, 1)
+    least = least_of_switches([search.without_sizes for search in widest], floor, prices) if bands else []
+    for band, search, costs in zip(bands, widest, least, strict=True):
+        tried = costs <= costs.min() * AS_CHEAP
+        if 0 < costs.min() < np.inf and not tried.all():
+            offered = some_of(search.offered, tuple(np.flatnonzero(tried).tolist()))
+            few |= dict.fromkeys((asked for asked, *_ in band), _Few(offered, float(costs[~tried].min())))
+    return few
 
 
 ALONE = 50
@@ -224,32 +277,41 @@ class _Search:
     """The fabrics that may be built for one cluster of one choice of switches or another.
 
     Attributes:
-        asked, cluster, request, offered: what decides, the cluster, what is asked of its fabric, and the choices that
-            are worth pricing.
-        sizes: leaves that may be tried, by ports of the switches.
-        many_sizes: how many sizes these are [1].
+        asked, cluster, request: what decides, the cluster, and what is asked of its fabric.
+        offered, others: the choices that are tried, and what all others cost at least [USD].
         narrowed, places: what is left out, if anything, and the places of the choices that are not.
         tapered: whether some of them fit narrower tapers.
     """
 
-    def __init__(self, asked: _Asked, cluster: Cluster, request: DesignRequest) -> None:
+    def __init__(self, asked: _Asked, cluster: Cluster, request: DesignRequest, few: _Few | None = None) -> None:
         self.asked = asked
         self.cluster = cluster
         self.request = request
-        self.offered = offers(
-            asked.choices,
-            asked.prices,
-            cluster.platform.key,
-            cluster.scale_out.key,
-            request.planes,
-            request.media or "",
+        self.offered, self.others = few or (
+            offers(
+                asked.choices,
+                asked.prices,
+                cluster.platform.key,
+                cluster.scale_out.key,
+                request.planes,
+                request.media or "",
+            ),
+            np.inf,
         )
-        ports = self.offered.ports
-        sizes = {radix: sizes_tried(radix, self.cluster, request) for radix in {radix for radix, _ in ports}}
-        self.sizes = {(radix, above): sizes[radix] for radix, above in ports}
-        self.many_sizes = sum(len(its.hosts) for its in self.sizes.values())
         self.tapered = request.oversubscription > 1 and request.topology in TREES
         self.narrow(None)
+
+    @cached_property
+    def sizes(self) -> Mapping[tuple[int, int], Sizes]:
+        """Leaves that may be tried, by ports of the switches."""
+        ports = self.offered.ports
+        sizes = {radix: sizes_tried(radix, self.cluster, self.request) for radix in {radix for radix, _ in ports}}
+        return {(radix, above): sizes[radix] for radix, above in ports}
+
+    @cached_property
+    def many_sizes(self) -> int:
+        """How many sizes these are [1]."""
+        return sum(len(its.hosts) for its in self.sizes.values())
 
     def narrow(self, narrowed: Narrowed | None) -> None:
         """Try some of the fabrics, or all."""
@@ -259,8 +321,13 @@ class _Search:
     @cached_property
     def options(self) -> Options:
         """What may be built."""
+        return self.without_sizes._replace(sizes=self.sizes)
+
+    @property
+    def without_sizes(self) -> Options:
+        """The same without a word on the leaves."""
         any_switches = requested((0, 0), self.cluster, self.request)
-        return Options(any_switches, self.offered, self.sizes, self.cluster.platform.nodes_per_rack)
+        return Options(any_switches, self.offered, {}, self.cluster.platform.nodes_per_rack)
 
     @property
     def work_apart(self) -> int:
@@ -279,7 +346,9 @@ class _Search:
     @property
     def has_choice(self) -> bool:
         """Whether there is more than one fabric to choose of."""
-        return len(self.offered.places) > 1 or self.many_sizes + sum(len(its.tapers) for its in self.sizes.values()) > 1
+        if len(self.offered.places) > 1 or self.others < np.inf:
+            return True
+        return self.many_sizes + sum(len(its.tapers) for its in self.sizes.values()) > 1
 
     def nearest(self) -> Chosen:
         """Where nothing can be built the design that comes nearest to being one."""
@@ -335,12 +404,8 @@ class _Priced(NamedTuple):
         return _Priced(*(column[index] for column in self))
 
 
-class _Fabric(NamedTuple):
-    """A fabric by its row, the switches, and the longest link of each level if these are known [m]."""
-
-    row: int
-    choice: SwitchPair
-    lengths: Mapping[str, float] | None
+Lengths = Mapping[str, float] | None
+"""The longest link of each level, if it is known [m]."""
 
 
 class _Fabrics:
@@ -355,6 +420,7 @@ class _Fabrics:
         row_list, place, design: where the fabrics of a list that can be built are, of several alike the first, those of
             equal leaves side by side, fewest switches first: the list, how many were tried before, and the design.
         ends: of each list the row of its first fabric, and the end of all.
+        offers, alike, height: all switches on offer; of each which it is like, and which of the heights it has.
         group, begins: the group of equal leaves that each row belongs to, and of each group the row of fewest
             switches, which it begins with.
         by_rail: of which groups the longest links are found together.
@@ -450,54 +516,83 @@ class _Fabrics:
         np.minimum.at(best, priced.search, priced.cost)
         near = priced.at(np.flatnonzero(np.isfinite(priced.cost) & (priced.cost <= best[priced.search] * NEAR)))
         near = near.at(np.lexsort((self.switches[self.design[near.row]], near.cost, near.search)))
-        sure = [number for number in searches if not self._leaves_out(number, float(best[number]))]
-        begins, ends = (np.searchsorted(near.search, sure, side).tolist() for side in ("left", "right"))
-        chosen, found = dict[int, Chosen](), dict[int, _Fabric]()
-        for number, begin, end in zip(sure, begins, ends, strict=True):
-            some = near.at(slice(begin, min(end, begin + PRICED_IN_FULL)))
-            if begin == end:
-                some = priced.at(priced.search == number)
-                some = some.at(np.argsort(self.switches[self.design[some.row]], kind="stable")[:1])
-            if len(some.row):
-                found[number] = self._least_of(number, some)
-            else:
-                chosen[number] = self.searches[number].nearest()
-        designs = self._with_own_taper([row for row, _, _ in found.values()])
-        return chosen | {
-            number: Chosen(choice, design, lengths)
-            for (number, (_, choice, lengths)), design in zip(found.items(), designs, strict=True)
-        }
+        sure = np.array([number for number in searches if not self._leaves_out(number, float(best[number]))], np.int64)
+        begins, ends = (np.searchsorted(near.search, sure, side) for side in ("left", "right"))
+        counts = np.minimum(ends - begins, PRICED_IN_FULL)
+        least, lengths = self._least_of(near.at(counted_off(counts) + np.repeat(begins, counts)))
+        unpriced = sure[counts == 0].tolist()
+        if unpriced:
+            without = _Priced.of([self._of_fewest_switches(priced, number) for number in unpriced])
+            least, lengths = _Priced.of([least, without]), lengths + self._lengths_of(without)
+        choices = [self.offers[offer][0] for offer in least.offer.tolist()]
+        chosen = map(Chosen, choices, self._with_own_taper(least.row), lengths)
+        by_search = dict(zip(least.search.tolist(), chosen, strict=True))
+        unbuilt = (number for number in unpriced if number not in by_search)
+        return by_search | {number: self.searches[number].nearest() for number in unbuilt}
 
-    def _least_of(self, number: int, some: _Priced) -> "_Fabric":
-        """The cheapest of some fabrics for a search, each with its own cables; of equal price the fewest switches."""
-        rows, choices = some.row.tolist(), [self.offers[offer][0] for offer in some.offer.tolist()]
-        found = [
-            _Fabric(row, choice, self._own_lengths(row, choice.height))
-            for row, choice in zip(rows, choices, strict=True)
-        ]
-        if len(found) == 1:
-            return found[0]
-        costs, search = [], self.searches[number]
-        for place, (row, choice, lengths) in enumerate(found):
-            design, cost = self.design[row], float(some.cost[place])
-            if lengths is None:
-                chosen = Chosen(choice, self.designs.at(design))
-                cost, (_, _, lengths) = in_full(chosen, search.cluster, search.request, self.prices)
-                found[place] = _Fabric(row, choice, lengths)
-            costs.append((cost, float(self.switches[design])))
-        return found[costs.index(min(costs))]
+    def _of_fewest_switches(self, priced: _Priced, number: int) -> _Priced:
+        """Of the fabrics of a search the one of fewest switches, if there is one."""
+        some = priced.at(priced.search == number)
+        return some.at(np.argsort(self.switches[self.design[some.row]], kind="stable")[:1])
 
-    def _own_lengths(self, row: int, height: int) -> Mapping[str, float] | None:
-        """The longest link of each level of a fabric [m]; none where they are those of one like it."""
-        if self.begins[self.group[row]] != row:
-            return None
-        place, group = self.heights[height], self.group[row]
-        return {level: float(its[place, group]) for level, its in self.lengths.items() if its[place, group] > 0}
+    def _least_of(self, some: _Priced) -> tuple[_Priced, list[Lengths]]:
+        """The cheapest of some fabrics for each of their searches, each with its own cables, and their longest links;
+        of equal price the fewest switches.
+        """
+        alone = np.bincount(some.search, minlength=1)[some.search] == 1
+        if alone.all():
+            return some, self._lengths_of(some)
+        apart = np.flatnonzero(~alone & (self.begins[self.group[some.row]] != some.row))
+        cost, lengths = some.cost.copy(), dict[int, Lengths]()
+        if len(apart):
+            cost[apart], found = self._in_full(some.at(apart))
+            lengths = dict(zip(apart.tolist(), found, strict=True))
+        order = np.lexsort((self.switches[self.design[some.row]], cost, some.search))
+        first = order[_changes(some.search[order])]
+        least = some.at(first)
+        own = self._lengths_of(least)
+        return least, [lengths.get(place, mine) for place, mine in zip(first.tolist(), own, strict=True)]
+
+    def _in_full(self, some: _Priced) -> tuple[Floats, list[Lengths]]:
+        """What some fabrics cost with cables of their own [USD], and their longest links: of each that several searches
+        share once.
+        """
+        per_rack = [self.searches[number].cluster.platform.nodes_per_rack for number in some.search.tolist()]
+        columns = self.design[some.row], self.alike[some.offer], np.array(per_rack)
+        first, which = distinct(columns, len(some.row))
+        priced = []
+        for search, row, offer in zip(*(column[first].tolist() for column in some[:3]), strict=True):
+            chosen = Chosen(self.offers[offer][0], self.designs.at(self.design[row]))
+            asked = self.searches[search]
+            priced.append(in_full(chosen, asked.cluster, asked.request, self.prices))
+        costs = np.array([its.cost for its in priced])
+        return costs[which], [priced[place].chosen.lengths for place in which.tolist()]
+
+    def _lengths_of(self, some: _Priced) -> list[Lengths]:
+        """The longest link of each level of some fabrics, see `_own_lengths`."""
+        return self._own_lengths(some.row, self.height[some.offer])
+
+    def _own_lengths(self, row: Integers, height: Integers) -> list[Lengths]:
+        """The longest link of each level of some fabrics [m], whose switches above the leaves are of some of the
+        heights; none where they are those of one like it.
+        """
+        group = self.group[row]
+        columns = [its[height, group].tolist() for its in self.lengths.values()]
+        known: dict[tuple[float, ...], Lengths] = {}
+        of_each = list[Lengths]()
+        for is_first, lengths in zip((self.begins[group] == row).tolist(), zip(*columns, strict=True), strict=True):
+            if lengths not in known:
+                levels = zip(self.lengths, lengths, strict=True)
+                known[lengths] = {level: length for level, length in levels if length > 0}
+            of_each.append(known[lengths] if is_first else None)
+        return of_each
 
     def _leaves_out(self, number: int, best: float) -> bool:
         """Whether a fabric that was not tried may be the cheapest, as little as some of some switches may cost."""
-        narrowed = self.searches[number].narrowed
-        return narrowed is not None and (best * NEAR > narrowed.most or self._doubtful[number] <= best * NEAR)
+        its = self.searches[number]
+        if its.others < np.inf and best * NEAR > its.others:
+            return True
+        return its.narrowed is not None and (best * NEAR > its.narrowed.most or self._doubtful[number] <= best * NEAR)
 
     def _only(self, searches: Sequence[int]) -> dict[int, Chosen]:
         """The one fabric that is tried for each of some searches, whether or not it can be built."""
@@ -506,12 +601,14 @@ class _Fabrics:
             [self.leaves.numbers[search, choice.ports] for search, choice in zip(searches, choices, strict=True)]
         )
         designs = self.designs.at(self.which[self.first[lists]]).each()
-        rows = np.where(self.ends[lists] < self.ends[lists + 1], self.ends[lists], -1).tolist()
-        for height in {choice.height for choice in choices}:
-            self._measure_apart(height, lists[[choice.height == height for choice in choices]])
+        height = np.array([self.heights[choice.height] for choice in choices])
+        for each in {choice.height for choice in choices}:
+            self._measure_apart(each, lists[height == self.heights[each]])
+        built = np.flatnonzero(self.ends[lists] < self.ends[lists + 1])
+        lengths = dict(zip(built.tolist(), self._own_lengths(self.ends[lists[built]], height[built]), strict=True))
         return {
-            search: Chosen(choice, design, self._own_lengths(row, choice.height) if row >= 0 else None)
-            for search, choice, design, row in zip(searches, choices, designs, rows, strict=True)
+            search: Chosen(choice, design, lengths.get(place))
+            for place, (search, choice, design) in enumerate(zip(searches, choices, designs, strict=True))
         }
 
     def _priced(self, searches: Sequence[int]) -> _Priced:
@@ -550,7 +647,8 @@ class _Fabrics:
         self.offers = [*itertools.chain(*(its.ends for its in offered.values()))]
         numbers: dict[tuple[SwitchPair, Cages], int] = {}
         self.alike = np.array([numbers.setdefault(ends, place) for place, ends in enumerate(self.offers)])
-        rows = []
+        self.height = np.array([self.heights[choice.height] for choice, _ in self.offers])
+        rows, least = [], []
         for search in searches:
             its = self.searches[search]
             begin = begin_of[id(its.offered)]
@@ -558,9 +656,12 @@ class _Fabrics:
                 (search, place, begin + place, self.leaves.numbers[search, its.offered.ends[place][0].ports])
                 for place in its.places
             ]
+            least += [its.narrowed.least[place] if its.narrowed else np.nan for place in its.places]
         search, place, offer, leaves = np.array(rows).T
-        tried = _Switches(search, place, offer, leaves, np.zeros(len(rows)))
-        several = np.flatnonzero(np.bincount(tried.search)[tried.search] > 1)
+        tried = _Switches(search, place, offer, leaves, np.array(least))
+        alone = np.bincount(tried.search)[tried.search] == 1
+        tried.least[alone] = 0.0
+        several = np.flatnonzero(np.isnan(tried.least))
         if len(several):
             tried.least[several] = self._least([*offered.values()], tried.at(several))
         return tried
@@ -571,10 +672,7 @@ class _Fabrics:
         least = np.full(len(counts), np.inf)
         if not len(row):
             return least
-        choices = [self.offers[offer][0] for offer in tried.offer.tolist()]
-        offer, height = (
-            np.repeat(column, counts) for column in (tried.offer, [self.heights[choice.height] for choice in choices])
-        )
+        offer, height = (np.repeat(column, counts) for column in (tried.offer, self.height[tried.offer]))
         leaf, spine = (np.concatenate([getattr(its, name) for its in offered]) for name in ("leaf", "spine"))
         designs, group, design = self.designs, self.group[row], self.design[row]
         leaves = designs.leaf_switches[design]
@@ -582,9 +680,9 @@ class _Fabrics:
         total = leaves * leaf[offer] + np.where(above > 0, above * spine[offer], 0.0)
         sold = self.floors[0].lengths
         for level, lengths in self.lengths.items():
-            length = np.searchsorted(sold, np.where(self.by_rail[group], lengths[height, group], 0.0))
+            length = np.searchsorted(sold, np.where(self.by_rail, lengths, 0.0))
             prices = np.concatenate([link_prices(its.ends, level, sold, self.prices) for its in offered])
-            total += getattr(designs, level)[design] * prices[offer, length]
+            total += getattr(designs, level)[design] * prices[offer, length[height, group]]
         least[counts > 0] = np.minimum.reduceat(total, (np.cumsum(counts) - counts)[counts > 0])
         return least
 
@@ -603,13 +701,10 @@ class _Fabrics:
         if not len(row):
             return _Priced(row, row, row, np.zeros(0))
         self._measure_apart(choice.height, tried.list)
-        columns = {level: its[self.heights[choice.height], self.group[row]] for level, its in self.lengths.items()}
         if len(counts) == 1:
-            cost = self._cost(choice, cages, columns, row)
-        else:
-            first, which = self._different(columns, row)
-            cost = self._cost(choice, cages, {level: its[first] for level, its in columns.items()}, row[first])[which]
-        return self._cheapest_of(tried, row, counts, cost)
+            return self._cheapest_of(tried, row, counts, self._cost(choice, cages, row))
+        first, which = self._different(choice.height, row)
+        return self._cheapest_of(tried, row, counts, self._cost(choice, cages, row[first])[which])
 
     def _cheapest_of(self, tried: _Switches, row: Integers, counts: Integers, cost: Floats) -> _Priced:
         """The cheapest of some fabrics of some switches for each of some searches, so many of each, which cost so much
@@ -682,9 +777,10 @@ class _Fabrics:
         of_few = np.where(switches <= most, cost, np.inf)
         return of_few if of_few.min() <= cost.min() * NEAR else cost, sure
 
-    def _cost(self, choice: SwitchPair, cages: Cages, lengths: Mapping[str, Floats], row: Integers) -> Floats:
-        """Price of some fabrics of some switches with links so long [USD]; infinite where a part has none."""
-        some = self.design[row]
+    def _cost(self, choice: SwitchPair, cages: Cages, row: Integers) -> Floats:
+        """Price of some fabrics of some switches [USD], see `_of_switches`; infinite where a part has none."""
+        some, height = self.design[row], self.heights[choice.height]
+        lengths = {level: its[height, self.group[row]] for level, its in self.lengths.items()}
         if len(some) == 1:  # in plain numbers: quicker than as an array of one
             asked = self.leaves.kinds[self.kind[some[0]]]
             joined = Joined(choice, cages, asked.nodes, asked.management_links * asked.planes)
@@ -694,12 +790,13 @@ class _Fabrics:
         joined = Joined(choice, cages, asked.nodes, asked.management_links * asked.planes)
         return np.asarray(unreached * UNREACHED + _parts(self.designs.at(some), runs, joined, self.prices))
 
-    def _different(self, columns: Mapping[str, Floats], row: Integers) -> tuple[Integers, Integers]:
-        """Where each different fabric with links so long is first among those of several searches, which share some,
+    def _different(self, height: int, row: Integers) -> tuple[Integers, Integers]:
+        """Where each different fabric of switches so high is first among those of several searches, which share some,
         and which of these each is.
         """
         sold = np.array(self.floors[0].lengths)
-        lengths = (np.searchsorted(sold, column, side="right") for column in columns.values())
+        columns = (its[self.heights[height]] for its in self.lengths.values())
+        lengths = (np.searchsorted(sold, column, side="right")[self.group[row]] for column in columns)
         return distinct((self.design[row], *lengths), len(row))
 
     def _measure_apart(self, height: int, lists: Integers) -> None:
@@ -721,9 +818,8 @@ class _Fabrics:
             for level, length in found.items():
                 self.lengths[level][place, group] = length
 
-    def _with_own_taper(self, rows: Sequence[int]) -> list[layouts.Design]:
+    def _with_own_taper(self, some: Integers) -> list[layouts.Design]:
         """Fabrics as they are with the taper that they were tried for, where they were designed with another."""
-        some = np.array(rows, np.int64)
         designs, tried = self.design[some], self.first[self.row_list[some]] + self.place[some]
         if (self.each.taper[tried] == self.taper[designs]).all():
             return self.designs.at(designs).each()

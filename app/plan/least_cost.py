@@ -10,7 +10,7 @@ from app.formulas.arrays import distinct
 from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import Floor, LeafRuns, Reach
 from app.plan.bill_of_materials import LEVELS
-from app.plan.leaves import Leaves
+from app.plan.leaves import Leaves, every_size
 from app.plan.offers import UNREACHED, Offers, longer_link_prices
 from app.plan.prices import PriceList
 from app.plan.tried_leaves import Options, TriedLeaves
@@ -25,12 +25,14 @@ class Narrowed(NamedTuple):
 
     Attributes:
         most: all switches that are left out cost more [USD].
+        least: what fabrics of the switches that are kept cost at least, by their place among those on offer [USD].
         narrower: whether the cheapest leaves that fit narrower tapers are kept too.
-        within: of the switches that are kept, by their place among those on offer, and of leaves that fit a taper, by
-            the taper: all that are left out cost more [USD].
+        within: of the switches that are kept, by their place, and of leaves that fit a taper, by the taper: all that
+            are left out cost more [USD].
     """
 
     most: float
+    least: dict[int, float]
     narrower: bool
     within: dict[int, dict[float, float]]
 
@@ -106,11 +108,12 @@ class LeastCosts:
         most = np.full(len(self.several), np.inf)
         np.minimum.at(most, cluster, limit)
         kept = (self.least <= most[cluster]) & np.isin(cluster, numbers)
-        narrowed = {number: Narrowed(float(most[number]), narrower, {}) for number in numbers}
+        narrowed = {number: Narrowed(float(most[number]), {}, narrower, {}) for number in numbers}
         pairs = np.flatnonzero(kept)
         taper = self.tried.taper[self.size[self.begins[pairs]]]
-        columns = (*(column[pairs] for column in (cluster, self.pairs.place, limit)), taper)
-        for number, place, cost, own in zip(*(column.tolist() for column in columns), strict=True):
+        columns = (*(column[pairs] for column in (cluster, self.pairs.place, self.least, limit)), taper)
+        for number, place, least, cost, own in zip(*(column.tolist() for column in columns), strict=True):
+            narrowed[number].least[place] = least
             narrowed[number].within[place] = {own: cost}
         sizes = np.zeros(len(self.tried.place), np.bool_)
         own_leaves = self.begins[self.pair] == np.arange(len(self.pair))
@@ -183,6 +186,22 @@ class LeastCosts:
         columns: tuple[Any, ...] = nodes, rails, nodes_per_rack, by_rail, groups, size
         first, which = distinct(columns, len(groups))
         return LeafRuns(*(column[first] for column in columns)).reach(self.floor).at(which)
+
+
+def least_of_switches(several: Sequence[Options], floor: Floor, prices: PriceList) -> list[Floats]:
+    """What fabrics of trees cost at least for some clusters with each choice of switches [USD], whatever their leaves
+    are that fit the taper, or a narrower one; 0 where the taper does not fit the switches.
+
+    A leaf of as many hosts has no fewer links up where the taper is narrower, and so no fewer of any part.
+    """
+    every = [
+        its._replace(sizes={ports: every_size(ports[0], its.request.oversubscription) for ports in its.offered.ports})
+        for its in several
+    ]
+    tried = TriedLeaves.of(every)
+    costs = LeastCosts(every, tried, floor, prices)
+    least = np.where(tried.fits[costs.pairs.list], costs.least, 0.0)
+    return np.split(least, np.flatnonzero(np.diff(costs.pairs.cluster)) + 1)
 
 
 def _times(many: Floats, price: Floats) -> Floats:

@@ -163,6 +163,11 @@ def sizes_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Sizes:
     return Sizes(radix, (taper,), _hosts(hosts, unit, most, mosts[: bisect_right(TAPERS_TRIED, taper)]))
 
 
+def every_size(radix: int, taper: float) -> Sizes:
+    """Leaves of any number of hosts that a taper allows."""
+    return Sizes(radix, (taper,), np.arange(1, max(int(layouts.down_ports(radix, taper)), 1) + 1))
+
+
 NO_SIZES = np.zeros(0, np.int64)
 
 

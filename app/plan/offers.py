@@ -68,6 +68,14 @@ def offers(
     return Offers(tuple(place for place, *_ in kept), leaves, spines, ends)
 
 
+@lru_cache(maxsize=256)
+def some_of(offered: Offers, places: tuple[int, ...]) -> Offers:
+    """Some of the choices on offer, by their places there. Kept: which object they are is what tells offers apart."""
+    kept = [*places]
+    choices, ends = tuple(offered.places[place] for place in kept), tuple(offered.ends[place] for place in kept)
+    return Offers(choices, offered.leaf[kept], offered.spine[kept], ends)
+
+
 def _box(switch: Switch, prices: PriceList) -> float:
     """Price of a switch in place [USD]; infinite where nobody names one."""
     most = switch.maximum_power or switch.power

@@ -115,7 +115,7 @@ class TriedLeaves:
         return np.bincount(self.cluster[self.place], self.ways * kept, int(self.cluster[-1]) + 1).astype(np.int64)
 
     @cached_property
-    def _fits(self) -> Booleans:
+    def fits(self) -> Booleans:
         """Whether the taper of each list leaves a port for an uplink."""
         tapers = self.taper[self.begins]
         return np.asarray((tapers >= 1) & tree.taper_fits(np.array([radix for radix, _ in self.ports]), tapers))
@@ -175,7 +175,7 @@ class TriedLeaves:
         """
         if len({*self.kind.tolist()}) == len(self.kind):
             return np.arange(len(place)), np.arange(len(place))
-        bound = (leaves.hosts == 0) | ~self._fits[place]
+        bound = (leaves.hosts == 0) | ~self.fits[place]
         own = np.zeros(len(bound), np.int64)
         own[bound] = 1 + np.unique(leaves.taper[bound], return_inverse=True)[1]
         return distinct((kind, leaves.hosts, leaves.up, own), len(own))

@@ -13,7 +13,7 @@ from app.plan import cheapest_design
 from app.plan.cables import floor_of
 from app.plan.cheapest_design import choose_all, in_full
 from app.plan.cluster import Cluster, look_up
-from app.plan.least_cost import LeastCosts
+from app.plan.least_cost import LeastCosts, least_of_switches
 from app.plan.leaves import sizes_tried
 from app.plan.offers import offers
 from app.plan.prices import PriceList
@@ -89,6 +89,41 @@ def test_the_cheapest_of_those_that_may_be_is_the_cheapest_of_all(wishes: list[d
     for found, of_all in zip(*chosen, strict=True):
         assert (found.choice, found.lengths) == (of_all.choice, of_all.lengths)
         np.testing.assert_array_equal(found.design, of_all.design)
+
+
+@given(WISHES, st.lists(st.floats(1.0, 12.0), min_size=2, max_size=6, unique=True))
+def test_among_the_switches_that_tapers_leave_is_the_cheapest_of_all(wish: dict[str, Any], tapers: list[float]) -> None:
+    asked = []
+    for taper in tapers:
+        cluster, request = wanted({**wish, "oversubscription": taper})
+        asked.append((candidates(cluster, request, TYPICAL), cluster, request))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cheapest_design, "MANY_SWITCHES", 1)
+        patch.setattr(cheapest_design, "TAPERS_ALIKE", 3)
+        chosen = []
+        for many, as_cheap in ((1, 1.0), (1, 1.25), (np.inf, 1.0)):
+            patch.setattr(cheapest_design, "MANY_TAPERS", many)
+            patch.setattr(cheapest_design, "AS_CHEAP", as_cheap)
+            cheapest_design._KEPT.clear()
+            chosen.append(choose_all(asked, PRICES))
+    for *among_few, of_all in zip(*chosen, strict=True):
+        for found in among_few:
+            assert (found.choice, found.lengths) == (of_all.choice, of_all.lengths)
+            np.testing.assert_array_equal(found.design, of_all.design)
+
+
+@given(WISHES, st.floats(0.0, 1.0))
+def test_no_fabric_of_a_narrower_taper_costs_less_than_switches_do_at_least(wish: dict[str, Any], share: float) -> None:
+    cluster, request = wanted(wish)
+    narrower = request.model_copy(update={"oversubscription": 1 + share * (request.oversubscription - 1)})
+    choices = candidates(cluster, request, TYPICAL)
+    offered = offers(choices, PRICES, cluster.platform.key, request.scale_out, wish["planes"])
+    options = Options(requested((0, 0), cluster, request), offered, {}, cluster.platform.nodes_per_rack)
+    (least,) = least_of_switches([options], floor_of(TYPICAL, 1), PRICES)
+    for place, bound in zip(offered.places, least.tolist(), strict=True):
+        chosen = choose_all([((choices[place],), cluster, narrower)], PRICES)[0]
+        if chosen.design.reason == layouts.BUILT:
+            assert bound <= in_full(chosen, cluster, narrower, PRICES).cost * (1 + 1e-12)
 
 
 def test_of_ten_thousand_fabrics_a_few_are_designed(monkeypatch: pytest.MonkeyPatch) -> None:
