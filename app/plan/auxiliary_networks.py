@@ -48,12 +48,12 @@ def auxiliary_networks(
 ) -> Iterator[AuxiliaryNetwork]:
     """Storage and management networks that are switched on, sized by the same machinery as the compute network."""
     catalog = prices.catalog
-    racks = -(-cluster.nodes // cluster.platform.nodes_per_rack)
     if request.storage_network:
         adapters = cluster.nodes * cluster.platform.storage_nics
         yield from _sized("storage", *_storage(cluster, catalog), prices, adapters)
     if request.management_network:
         rates = catalog.operations["management"]
+        racks = -(-cluster.nodes // cluster.platform.nodes_per_rack)
         in_band = list(_sized("in-band management", *_in_band(cluster, catalog), prices, 0))
         yield from in_band
         boxes = sum(line.quantity for line in compute.parts if line.role.endswith(" switch")) if compute else 0

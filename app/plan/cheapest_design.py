@@ -4,9 +4,7 @@ In place is with the spares of their parts and the building of what they draw: w
 Parts that cost a little less may draw so much more that their building costs more than they save.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,8 +19,8 @@ from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.kept import Kept
 from app.plan.least_cost import LeastCosts, Narrowed, least_of_switches
-from app.plan.leaves import TAPERS_TRIED, TREES, Sizes, fit, narrower_than, sizes_tried
-from app.plan.offers import UNREACHED, Offers, in_place, link_prices, offers, some_of
+from app.plan.leaves import TAPERS_TRIED, TREES, fit, narrower_than, sizes_tried
+from app.plan.offers import UNREACHED, AllOffers, Offers, in_place, link_prices, offers, some_of
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
 from app.plan.switches import Chosen, SwitchPair, designed, designed_together, requested
@@ -182,7 +180,7 @@ def _few_switches(wishes: Sequence[tuple[_Asked, Cluster, DesignRequest]], price
     few: dict[_Asked, _Few] = {}
     widest = [_Search(*band[-1]) for band in bands]
     floor = floor_of(prices.catalog, 1)
-    least = least_of_switches([search.without_sizes for search in widest], floor, prices) if bands else []
+    least = least_of_switches([search.options for search in widest], floor, prices) if bands else []
     for band, search, costs in zip(bands, widest, least, strict=True):
         tried = costs <= costs.min() * AS_CHEAP
         if 0 < costs.min() < np.inf and not tried.all():
@@ -279,6 +277,9 @@ class _Search:
     Attributes:
         asked, cluster, request: what decides, the cluster, and what is asked of its fabric.
         offered, others: the choices that are tried, and what all others cost at least [USD].
+        options: what may be built.
+        many_sizes: sizes of leaves that may be tried, besides the taper's own [1].
+        has_choice: whether there is more than one fabric to choose of.
         narrowed, places: what is left out, if anything, and the places of the choices that are not.
         tapered: whether some of them fit narrower tapers.
     """
@@ -298,36 +299,20 @@ class _Search:
             ),
             np.inf,
         )
+        of_radix = {radix: sizes_tried(radix, cluster, request) for radix in {radix for radix, _ in self.offered.ports}}
+        sizes = {ports: of_radix[ports[0]] for ports in self.offered.ports}
+        any_switches = requested((0, 0), cluster, request)
+        self.options = Options(any_switches, self.offered, sizes, cluster.platform.nodes_per_rack)
+        self.many_sizes = sum([len(its.hosts) for its in sizes.values()])
+        tried = self.many_sizes + sum([len(its.tapers) for its in sizes.values()])
+        self.has_choice = tried > 1 or len(self.offered.places) > 1 or self.others < np.inf
         self.tapered = request.oversubscription > 1 and request.topology in TREES
         self.narrow(None)
-
-    @cached_property
-    def sizes(self) -> Mapping[tuple[int, int], Sizes]:
-        """Leaves that may be tried, by ports of the switches."""
-        ports = self.offered.ports
-        sizes = {radix: sizes_tried(radix, self.cluster, self.request) for radix in {radix for radix, _ in ports}}
-        return {(radix, above): sizes[radix] for radix, above in ports}
-
-    @cached_property
-    def many_sizes(self) -> int:
-        """How many sizes these are [1]."""
-        return sum(len(its.hosts) for its in self.sizes.values())
 
     def narrow(self, narrowed: Narrowed | None) -> None:
         """Try some of the fabrics, or all."""
         self.narrowed = narrowed
         self.places: Sequence[int] = sorted(narrowed.within) if narrowed else range(len(self.offered.places))
-
-    @cached_property
-    def options(self) -> Options:
-        """What may be built."""
-        return self.without_sizes._replace(sizes=self.sizes)
-
-    @property
-    def without_sizes(self) -> Options:
-        """The same without a word on the leaves."""
-        any_switches = requested((0, 0), self.cluster, self.request)
-        return Options(any_switches, self.offered, {}, self.cluster.platform.nodes_per_rack)
 
     @property
     def work_apart(self) -> int:
@@ -335,20 +320,13 @@ class _Search:
         leaves whose links are measured by themselves [1].
         """
         apart = self.many_sizes if self.request.topology == "fat-tree" else 0
-        return ALONE * (len(self.sizes) + apart)
+        return ALONE * (len(self.options.sizes) + apart)
 
     def within(self, place: int) -> Mapping[float, float]:
         """Of leaves of a choice of switches that fit a taper, by the taper, the most that all cost that are left out
         [USD].
         """
         return self.narrowed.within[place] if self.narrowed else {}
-
-    @property
-    def has_choice(self) -> bool:
-        """Whether there is more than one fabric to choose of."""
-        if len(self.offered.places) > 1 or self.others < np.inf:
-            return True
-        return self.many_sizes + sum(len(its.tapers) for its in self.sizes.values()) > 1
 
     def nearest(self) -> Chosen:
         """Where nothing can be built the design that comes nearest to being one."""
@@ -596,16 +574,16 @@ class _Fabrics:
 
     def _only(self, searches: Sequence[int]) -> dict[int, Chosen]:
         """The one fabric that is tried for each of some searches, whether or not it can be built."""
-        choices = [self.searches[search].offered.ends[0][0] for search in searches]
-        lists = np.array(
-            [self.leaves.numbers[search, choice.ports] for search, choice in zip(searches, choices, strict=True)]
-        )
+        offered = AllOffers.of([self.searches[search].offered for search in searches])
+        firsts = [its.ends[0][0] for its in offered.offered]
+        lists = self.leaves.lists_of(np.array(searches), firsts, offered.which)
         designs = self.designs.at(self.which[self.first[lists]]).each()
-        height = np.array([self.heights[choice.height] for choice in choices])
-        for each in {choice.height for choice in choices}:
+        height = np.array([self.heights[choice.height] for choice in firsts])[offered.which]
+        for each in {choice.height for choice in firsts}:
             self._measure_apart(each, lists[height == self.heights[each]])
         built = np.flatnonzero(self.ends[lists] < self.ends[lists + 1])
         lengths = dict(zip(built.tolist(), self._own_lengths(self.ends[lists[built]], height[built]), strict=True))
+        choices = [firsts[which] for which in offered.which.tolist()]
         return {
             search: Chosen(choice, design, lengths.get(place))
             for place, (search, choice, design) in enumerate(zip(searches, choices, designs, strict=True))
@@ -641,29 +619,24 @@ class _Fabrics:
         Links that are not by rail are taken to be short: it takes long to find how long they are. One choice by itself
         is not worth the work.
         """
-        offered = {id(its): its for its in (self.searches[search].offered for search in searches)}
-        begins = np.cumsum([0, *(len(its.places) for its in offered.values())]).tolist()
-        begin_of = dict(zip(offered, begins, strict=False))
-        self.offers = [*itertools.chain(*(its.ends for its in offered.values()))]
+        some = [self.searches[search] for search in searches]
+        offered = AllOffers.of([its.offered for its in some])
+        self.offers = offered.ends
         numbers: dict[tuple[SwitchPair, Cages], int] = {}
         self.alike = np.array([numbers.setdefault(ends, place) for place, ends in enumerate(self.offers)])
-        self.height = np.array([self.heights[choice.height] for choice, _ in self.offers])
-        rows, least = [], []
-        for search in searches:
-            its = self.searches[search]
-            begin = begin_of[id(its.offered)]
-            rows += [
-                (search, place, begin + place, self.leaves.numbers[search, its.offered.ends[place][0].ports])
-                for place in its.places
-            ]
-            least += [its.narrowed.least[place] if its.narrowed else np.nan for place in its.places]
-        search, place, offer, leaves = np.array(rows).T
-        tried = _Switches(search, place, offer, leaves, np.array(least))
-        alone = np.bincount(tried.search)[tried.search] == 1
+        choices = [choice for choice, _ in self.offers]
+        self.height = np.array([self.heights[choice.height] for choice in choices])
+        turn = np.repeat(np.arange(len(some)), [len(its.places) for its in some])
+        search, place = np.array(searches)[turn], np.array([place for its in some for place in its.places])
+        offer = offered.begins[offered.which[turn]] + place
+        known = (its.narrowed.least.get if its.narrowed else lambda _: np.nan for its in some)
+        least = np.array([of(place) for of, its in zip(known, some, strict=True) for place in its.places])
+        tried = _Switches(search, place, offer, self.leaves.lists_of(search, choices, offer), least)
+        alone = np.bincount(turn)[turn] == 1
         tried.least[alone] = 0.0
         several = np.flatnonzero(np.isnan(tried.least))
         if len(several):
-            tried.least[several] = self._least([*offered.values()], tried.at(several))
+            tried.least[several] = self._least(offered.offered, tried.at(several))
         return tried
 
     def _least(self, offered: Sequence[Offers], tried: _Switches) -> Floats:
@@ -733,7 +706,7 @@ class _Fabrics:
         of = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row)))
         cheap = np.where(cost <= (least * NEAR)[of], self.switches[self.design[row]], 0.0)
         too_many = np.maximum.reduceat(cheap, begins) > self._fewest_switches(tried.list)
-        allowed = cost.copy()
+        allowed, radix = cost.copy(), self.leaves.radix
         pairs = zip(tried.search.tolist(), tried.place.tolist(), least.tolist(), too_many.tolist(), strict=True)
         for number, (search, place, cheapest, many) in enumerate(pairs):
             its = self.searches[search]
@@ -742,7 +715,7 @@ class _Fabrics:
             if many and its.tapered:
                 mine = np.flatnonzero(of == number)
                 allowed[mine], as_sure = self._as_narrower(
-                    cost[mine], self.design[row[mine]], self.leaves.ports[tried.list[number]][0], taper, within
+                    cost[mine], self.design[row[mine]], radix[tried.list[number]], taper, within
                 )
                 sure = sure and as_sure and (its.narrowed is None or its.narrowed.narrower)
             if not sure:

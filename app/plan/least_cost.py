@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.formulas.arrays import distinct
+from app.formulas.arrays import counted_off, distinct
 from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import Floor, LeafRuns, Reach
 from app.plan.bill_of_materials import LEVELS
 from app.plan.leaves import Leaves, every_size
-from app.plan.offers import UNREACHED, Offers, longer_link_prices
+from app.plan.offers import UNREACHED, AllOffers, longer_link_prices
 from app.plan.prices import PriceList
 from app.plan.tried_leaves import Options, TriedLeaves
 
@@ -53,15 +53,12 @@ class _Pairs(NamedTuple):
     list: Integers
 
     @staticmethod
-    def of(several: Sequence[Options], tried: TriedLeaves, offered: Sequence[Offers]) -> "_Pairs":
+    def of(tried: TriedLeaves, offers: AllOffers) -> "_Pairs":
         """All of some clusters."""
-        ends = np.cumsum([len(its.places) for its in offered]).tolist()
-        first = {id(its): end - len(its.places) for its, end in zip(offered, ends, strict=True)}
-        return _Pairs(*np.array([
-            (number, place, first[id(options.offered)] + place, tried.numbers[number, choice.ports])
-            for number, options in enumerate(several)
-            for place, (choice, _) in enumerate(options.offered.ends)
-        ]).T)  # fmt: skip
+        counts = offers.many
+        cluster, place = np.repeat(np.arange(len(counts)), counts), counted_off(counts)
+        offer = offers.begins[offers.which[cluster]] + place
+        return _Pairs(cluster, place, offer, tried.lists_of(cluster, [choice for choice, _ in offers.ends], offer))
 
 
 class LeastCosts:
@@ -81,17 +78,15 @@ class LeastCosts:
         self.tried = tried
         self.floor = floor
         self.prices = prices
-        self.offered = [*{id(options.offered): options.offered for options in several}.values()]
-        self.pairs = _Pairs.of(several, tried, self.offered)
-        options = [several[number] for number in tried.cluster.tolist()]
-        self.nodes_per_rack = np.array([its.nodes_per_rack for its in options])
-        self.switches_per_rack = np.array(
-            [
-                floor.switches_per_rack(its.offered.lowest[ports])
-                for its, ports in zip(options, tried.ports, strict=True)
-            ]
-        )
-        _, self.kind = distinct((tried.kind, self.nodes_per_rack, self.switches_per_rack), len(options))
+        offers = AllOffers.of([options.offered for options in several])
+        self.offered = offers.offered
+        self.pairs = _Pairs.of(tried, offers)
+        self.nodes_per_rack = np.array([options.nodes_per_rack for options in several])[tried.cluster]
+        per_rack = [
+            [floor.switches_per_rack(its.lowest.get(ports, 1)) for ports in tried.ports] for its in self.offered
+        ]
+        self.switches_per_rack = np.array(per_rack)[offers.which[tried.cluster], tried.port]
+        _, self.kind = distinct((tried.kind, self.nodes_per_rack, self.switches_per_rack), len(tried.kind))
         counts = np.bincount(tried.place)[self.pairs.list]
         self.begins = np.cumsum(counts) - counts
         self.pair = np.repeat(np.arange(len(counts)), counts)
@@ -126,7 +121,7 @@ class LeastCosts:
         """Keep also the sizes that may cost so many times the least of those that fit a narrower taper."""
         lists = self.pairs.list[pairs]
         own = [
-            self.several[number].sizes[self.tried.ports[place]]
+            self.several[number].sizes[self.tried.ports[self.tried.port[place]]]
             for number, place in zip(self.pairs.cluster[pairs].tolist(), lists.tolist(), strict=True)
         ]
         within = [its.within for its in own]

@@ -1,8 +1,9 @@
 """What switches and links cost at least in place, whatever fabric they are part of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from app.plan.prices import PriceList
 from app.plan.switches import SwitchPair
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 UNREACHED = 1e12
 """What stands for links that no part carries [USD]: such a fabric comes last, and by what else it costs."""
 
@@ -43,6 +45,39 @@ class Offers:
         """The least height of switches above the leaves, by their ports [rack units]."""
         heights = sorted(((choice.height, choice.ports) for choice, _ in self.ends), reverse=True)
         return {ports: height for height, ports in heights}
+
+
+class AllOffers(NamedTuple):
+    """What is on offer to several clusters, one choice of switches after another.
+
+    Attributes:
+        offered: the different offers.
+        which: of each cluster which of them it has.
+        begins: where each of them begins.
+    """
+
+    offered: Sequence[Offers]
+    which: Integers
+    begins: Integers
+
+    @staticmethod
+    def of(each: Sequence[Offers]) -> "AllOffers":
+        """The offers of each cluster."""
+        numbers: dict[int, int] = {}
+        which = [numbers.setdefault(id(its), len(numbers)) for its in each]
+        offered = [*{id(its): its for its in each}.values()]
+        begins = np.cumsum([0, *(len(its.places) for its in offered)])
+        return AllOffers(offered, np.array(which), begins)
+
+    @property
+    def ends(self) -> list[tuple[SwitchPair, Cages]]:
+        """The switches, and the cages, that links end in."""
+        return [end for its in self.offered for end in its.ends]
+
+    @property
+    def many(self) -> Integers:
+        """Choices that each cluster has [1]."""
+        return np.diff(self.begins)[self.which]
 
 
 @lru_cache(maxsize=1024)

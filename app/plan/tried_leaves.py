@@ -14,6 +14,7 @@ from app.formulas.fabric import layouts, tree
 from app.formulas.records import but
 from app.plan.leaves import Leaves, Sizes, fabrics_of, links_up
 from app.plan.offers import Offers
+from app.plan.switches import SwitchPair
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -43,16 +44,18 @@ class TriedLeaves:
 
     Attributes:
         kinds: what is asked of fabrics but for their leaves and taper.
-        cluster, ports, kind: of each list the number of its cluster, the ports of its switches, and the number of its
-            kind.
+        ports: the different ports of switches.
+        cluster, port, kind: of each list the number of its cluster, which ports its switches have, and the number of
+            its kind.
         place: of each size the place of its list.
         hosts, fewest, step, ways, taper: of each size the hosts, 0 for the taper's own leaves; the fewest links up that
             are tried, 0 for as few as the taper has, the step from one to the next, and how many are; and the taper.
     """
 
     kinds: Sequence[layouts.FabricRequest]
-    cluster: Integers
     ports: Sequence[Ports]
+    cluster: Integers
+    port: Integers
     kind: Integers
     place: Integers
     hosts: Integers
@@ -64,26 +67,27 @@ class TriedLeaves:
     @staticmethod
     def of(several: Sequence[Options]) -> "TriedLeaves":
         """Those of clusters, by their numbers."""
+        ports: dict[Ports, int] = {}
         numbers: dict[tuple[layouts.FabricRequest, Ports], int] = {}
-        cluster, ports, kind, lists = list[int](), list[Ports](), list[int](), list[Sizes]()
+        columns, lists = list[tuple[int, int, int]](), list[Sizes]()
         for number, options in enumerate(several):
             asked = options.request._replace(oversubscription=1.0)
             for its_ports, sizes in options.sizes.items():
-                cluster.append(number)
-                ports.append(its_ports)
-                kind.append(numbers.setdefault((asked, its_ports), len(numbers)))
+                port = ports.setdefault(its_ports, len(ports))
+                columns.append((number, port, numbers.setdefault((asked, its_ports), len(numbers))))
                 lists.append(sizes)
         kinds = [asked._replace(radix=radix, spine_radix=above) for asked, (radix, above) in numbers]
-        radix = np.array([its.radix for its in lists])
-        hosts = np.concatenate([part for its in lists for part in (np.zeros(len(its.tapers), np.int64), its.hosts)])
-        place = np.repeat(np.arange(len(lists)), [len(its.tapers) + len(its.hosts) for its in lists])
-        tapers = np.array([its.tapers[0] for its in lists])
-        taper, blank = tapers[place], hosts == 0
+        tapers = np.array([len(its.tapers) for its in lists])
+        counts = tapers + [len(its.hosts) for its in lists]
+        place = np.repeat(np.arange(len(lists)), counts)
+        blank = counted_off(counts) < tapers[place]
+        hosts, taper = np.zeros(len(place), np.int64), np.array([its.tapers[0] for its in lists])[place]
+        hosts[~blank] = np.concatenate([its.hosts for its in lists])
         taper[blank] = [*chain(*(its.tapers for its in lists))]
-        up = links_up(hosts, taper, radix[place])
+        up = links_up(hosts, taper, np.array([its.radix for its in lists])[place])
         fewest, ways = np.where(blank, 0, up.fewest), np.where(blank, 1, up.many)
-        numbered = np.array(cluster), ports, np.array(kind)
-        return TriedLeaves(kinds, *numbered, place, hosts, fewest, up.step, ways, taper)
+        cluster, port, kind = np.array(columns).T
+        return TriedLeaves(kinds, [*ports], cluster, port, kind, place, hosts, fewest, up.step, ways, taper)
 
     def at(self, clusters: Sequence[int], kept: Booleans | None = None) -> "TriedLeaves":
         """Those of some clusters, numbered anew; of these the sizes of a mask, if not all."""
@@ -99,7 +103,7 @@ class TriedLeaves:
         return but(
             self,
             cluster=number[self.cluster[lists]],
-            ports=[self.ports[place] for place in lists.tolist()],
+            port=self.port[lists],
             kind=self.kind[lists],
             place=(np.cumsum(mine) - 1)[self.place[some]],
             **sizes,
@@ -118,17 +122,29 @@ class TriedLeaves:
     def fits(self) -> Booleans:
         """Whether the taper of each list leaves a port for an uplink."""
         tapers = self.taper[self.begins]
-        return np.asarray((tapers >= 1) & tree.taper_fits(np.array([radix for radix, _ in self.ports]), tapers))
+        return np.asarray((tapers >= 1) & tree.taper_fits(self.radix, tapers))
+
+    @property
+    def radix(self) -> NDArray[Any]:
+        """Ports of a leaf of each list [1]."""
+        return np.array([radix for radix, _ in self.ports])[self.port]
 
     @cached_property
     def begins(self) -> Integers:
         """Where the sizes of each list begin."""
         return np.searchsorted(self.place, np.arange(len(self.cluster)))
 
+    def lists_of(self, cluster: Integers, choices: Sequence[SwitchPair], offer: Integers) -> Integers:
+        """The places of the lists of some clusters and switches, by the places of these among some choices."""
+        port = np.array([self.ports.index(choice.ports) for choice in choices])
+        return np.asarray(self._lists[cluster, port[offer]])
+
     @cached_property
-    def numbers(self) -> Mapping[tuple[int, Ports], int]:
-        """The place of the list of each cluster and the switches of some ports."""
-        return {key: place for place, key in enumerate(zip(self.cluster.tolist(), self.ports, strict=True))}
+    def _lists(self) -> Integers:
+        """The place of the list of each cluster, for switches of each ports; -1 where there is none."""
+        lists = np.full((int(self.cluster[-1]) + 1, len(self.ports)), -1)
+        lists[self.cluster, self.port] = np.arange(len(self.cluster))
+        return lists
 
     @cached_property
     def _columns(self) -> layouts.FabricRequest:

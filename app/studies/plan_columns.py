@@ -8,7 +8,6 @@ is given, runs and money are arrays with one number a point, by the very functio
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -449,13 +448,19 @@ class PlanColumns:
         carried = not OF_TRAFFIC.isdisjoint(places)
         networks, errors = [], []
         alike: dict[Hashable, list[int]] = {}
+        wrong: dict[Hashable, str] = {}
         for place, (kind, nodes, designed) in enumerate(
             zip(which.tolist(), node.tolist(), self._networks(rows, some), strict=True)
         ):
             network = designed.carrying(scenarios[kind].part(NetworkRequest)) if carried else designed
-            alike.setdefault((network.cluster.alike, nodes), []).append(place)
+            cluster = network.cluster
+            like = cluster.alike, nodes
+            alike.setdefault(like, []).append(place)
             networks.append(network)
-            errors.append(worst(chain(of_links(network.cluster, scenarios[kind]), network.faults)))
+            linked = like, kind, 0 if cluster.nics_per_node else cluster.nodes
+            if linked not in wrong:
+                wrong[linked] = worst(of_links(cluster, scenarios[kind]))
+            errors.append(wrong[linked] or worst(network.faults))
         fabrics: dict[int, Communication] = {}
         for places_alike in alike.values():
             its = [networks[place] for place in places_alike]
@@ -520,14 +525,15 @@ class PlanColumns:
         jobs = zip(self._keys(rows, first, names), _rows_at(first, blanks), strict=True)
         for row, number, job in zip(first.tolist(), site[first].tolist(), jobs, strict=True):
             on = sites[number]
-            if (on, job) not in self.jobs:
+            known = self.jobs.get((on, job))
+            if known is None:
                 cluster, fabric = on.network.cluster, on.fabric
                 kind = cluster.gpu.key, cluster.domain, fabric.jitter, fabric.slow_node, job
                 if kind not in alike:
                     scenario = self._scenario(rows, row, self.paid)
                     alike[kind] = _Job.of(self._setup(on, scenario), scenario)
-                self.jobs[on, job] = _Asked(on, alike[kind])
-            asked.append(self.jobs[on, job])
+                known = self.jobs[on, job] = _Asked(on, alike[kind])
+            asked.append(known)
         return asked, which
 
     def _setup(self, site: _Site, scenario: Scenario) -> JobSetup:

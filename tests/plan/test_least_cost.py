@@ -62,8 +62,8 @@ def test_no_fabric_costs_less_than_its_leaves_cost_at_least(wish: dict[str, Any]
     tried = TriedLeaves.of([options])
     least = LeastCosts([options], tried, floor_of(TYPICAL, 1), PRICES)
     total = least.total[least.begins[place] :][: len(sizes.hosts) + 1]
-    row = data.draw(st.integers(0, len(sizes.hosts)), label="size")
-    kept = np.arange(len(tried.hosts)) == tried.begins[tried.numbers[0, choice.ports]] + row
+    row, zero = data.draw(st.integers(0, len(sizes.hosts)), label="size"), np.zeros(1, np.int64)
+    kept = np.arange(len(tried.hosts)) == tried.begins[tried.lists_of(zero, [choice], zero)[0]] + row
     one = tried.at([0], kept)
     lists, leaves = one.each()
     designs = designed_together(one.fabrics(one.kind[lists], leaves))

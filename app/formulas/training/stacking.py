@@ -51,8 +51,8 @@ def alike(links: Links, exchanging: bool) -> Hashable:
     tiers = tuple(each if any(each[:2]) else None for each in bins)
     degraded = id(site) if any(tier.links < np.inf for tier in site.tiers) else None
     flows = (site.balancing, site.planes, site.flows) if bound else ()
-    placed = site.scattered, site.rails_apart, degraded, flows, tiers
-    return joining.library, joining.ideal, joining.bridge is None, *placed
+    kept = id(joining.library), joining.ideal, joining.bridge is None
+    return *kept, site.scattered, site.rails_apart, degraded, flows, tiers
 
 
 def stacked(parts: Sequence[Part]) -> Part:

@@ -2,6 +2,8 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import repeat
+from math import isnan
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -326,21 +328,20 @@ def _step_times(search: Search, parallelism: arguments.Parallelism) -> Floats:
 
 def _refusals(jobs: _Jobs, places: Whole, memory: Floats) -> Iterator[tuple[int, str]]:
     """Why some of the jobs do not run: they need so much memory [B], or do not divide."""
-    varied = [
-        column for name, column in jobs.numbers.items() if name != "global_batch" and isinstance(column, np.ndarray)
-    ]
+    varied = [name for name, column in jobs.numbers.items() if name != "global_batch" and np.ndim(column)]
+    keys = zip(*(jobs.numbers[name][places].tolist() for name in varied), strict=True) if varied else repeat(())
+    sizes = np.broadcast_to(jobs.numbers["global_batch"], memory.shape)[places].tolist()
+    columns = places.tolist(), jobs.owners[places].tolist(), memory[places].tolist(), sizes
     known: dict[tuple[int, ...], Rules] = {}
-    for place in places.tolist():
-        setup, gpus, _ = jobs.given[jobs.owners[place]]
-        if not np.isnan(memory[place]):
-            yield place, too_large(setup, memory[place])
+    for (place, owner, needed, size), key in zip(zip(*columns, strict=True), keys, strict=False):
+        setup, gpus, _ = jobs.given[owner]
+        if not isnan(needed):
+            yield place, too_large(setup, needed)
             continue
-        key = tuple(int(column[place]) for column in varied)
         if key not in known:
             numbers = jobs.number_of(place)
             degrees = {DEGREES[name]: number for name, number in numbers.items() if name in DEGREES}
             known[key] = Rules.of(setup.inputs.shape, but(setup.fixed, **degrees), numbers["sequence_length"])
-        size = int(_at(jobs.numbers["global_batch"], place))
         yield place, known[key].broken(gpus, size).text
 
 
