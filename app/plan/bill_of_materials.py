@@ -1,6 +1,6 @@
 """The bill of materials: how many of each part a design needs, and what they cost and draw."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -350,6 +350,15 @@ class Cages:
         lanes = Lanes(near_lane, far_lane, self.adapter_lane if "node" in ENDS[level] else 0.0)
         return media(prices, length, near, far, (near_inside, far_inside), lanes, self.wanted)
 
+    def bought(self, prices: PriceList, level: str, length: float) -> Medium | None:
+        """What is bought for them: what carries them, or the modules that reach farthest where none reach so far."""
+        if medium := self.medium(prices, level, length):
+            return medium
+        sold = sorted((each.typical for each in prices.catalog.operations["lengths"].values()), reverse=True)
+        shorter = (self.medium(prices, level, each) for each in sold if each < length)
+        farthest = next(filter(None, shorter), None)
+        return farthest if farthest and farthest.kind == "optical" else None
+
 
 @lru_cache(maxsize=1024)
 def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
@@ -379,18 +388,22 @@ Carried = Mapping[str, Sequence[tuple[Medium, Any]]]
 
 
 def media_of(
-    cages: Cages, prices: PriceList, longest: Iterable[tuple[Any, Mapping[str, float]]], many: int | tuple[int, ...]
+    cages: Cages,
+    prices: PriceList,
+    longest: Iterable[tuple[Any, Mapping[str, float]]],
+    many: int | tuple[int, ...],
+    carrier: Callable[[Cages, PriceList, str, float], Medium | None] = Cages.medium,
 ) -> tuple[Carried, Floats]:
     """What carries the links of many designs, and how many levels of each nothing does.
 
     ``longest`` says of some designs, by their places, how long the longest link of each of their levels is [m].
-    ``many``: of so many, or columns of such a shape.
+    ``many``: of so many, or columns of such a shape. ``carrier`` says what carries links of a level so long.
     """
     carried: dict[str, dict[Medium, NDArray[np.bool_]]] = {level: {} for level in LEVELS}
     unreached = np.zeros(many)
     for places, lengths in longest:
         for level, length in lengths.items():
-            medium = cages.medium(prices, level, length)
+            medium = carrier(cages, prices, level, length)
             if medium is None:
                 unreached[places] += 1
             else:
@@ -548,7 +561,8 @@ class _Several(PricedDesign):
     def cabled(self) -> Cabled:
         """Their cables and switches; what cables are, each has by itself."""
         longest: Mapping[str, Any] = self.wanted.longest(self.prices.catalog)
-        runs, _ = media_of(self.cages, self.prices, of_each_length(longest), np.shape(self.design.tiers))
+        many = np.shape(self.design.tiers)
+        runs, _ = media_of(self.cages, self.prices, of_each_length(longest), many, Cages.bought)
         return _counted_and_priced(self.wanted, self.cages, self.prices, runs, {})
 
 
@@ -616,7 +630,7 @@ def _cabled(wanted: Wanted, cages: Cages, prices: PriceList) -> Cabled:
     """
     lengths = wanted.longest(prices.catalog)
     media = {
-        level: cages.medium(prices, level, lengths[level])
+        level: cages.bought(prices, level, lengths[level])
         for level, links in zip(LEVELS, wanted.links, strict=True)
         if links > 0
     }

@@ -45,6 +45,11 @@ class Medium:
         """What a link is made of."""
         return self.cable.name if self.links >= 1 else f"{1 / self.links:g} × {self.cable.name}"
 
+    @property
+    def reach(self) -> float:
+        """How far it carries a link [m]."""
+        return min(part.reach.typical for part in (self.cable, self.near, self.far) if part)
+
 
 def is_wanted(medium: Medium, wanted: str) -> bool:
     """Whether a medium is of the kind that is wished, or nothing is."""

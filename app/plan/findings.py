@@ -585,6 +585,24 @@ def _hyphened(level: str) -> str:
     return level.replace("_", "-")
 
 
+def _too_long(prices: PriceList, network: PricedDesign) -> Iterator[Finding]:
+    """Links longer than anything in the catalogue reaches."""
+    lengths = network.wanted.longest(prices.catalog)
+    reached = {level: medium.reach for level, medium in network.media.items() if medium}
+    short = {level: reach for level, reach in reached.items() if reach < lengths[level]}
+    if short:
+        longest = max(lengths[level] for level in short)
+        yield Finding(
+            "warning",
+            "cable-too-long",
+            f"Links {' and '.join(map(_hyphened, short))} are up to {longest:,.0f} m long, as cables are sold; no "
+            f"module of the catalogue for them reaches farther than {max(short.values()):,.0f} m. They are priced as "
+            "those that do.",
+            ("switch",),
+            "Ask for modules that reach so far, or stand racks nearer: rows are taken to stand one behind the other.",
+        )
+
+
 def of_prices(
     prices: PriceList, choices: Sequence[SwitchPair], network: PricedDesign, cluster: Cluster
 ) -> Iterator[Finding]:
@@ -608,6 +626,7 @@ def of_prices(
             ("switch",),
             "Choose another switch, or type the price of a module and a cable.",
         )
+    yield from _too_long(prices, network)
     other = [level for level, medium in network.media.items() if medium and not is_wanted(medium, network.cages.wanted)]
     if other:
         yield Finding(

@@ -11,6 +11,7 @@ from app.plan.evaluate import evaluate_network
 from app.plan.network import network_of
 from app.plan.result import NetworkPlan
 from app.plan.scenario import Scenario
+from app.studies.sweep import Grid, sweep
 
 CATALOG = load_catalog()
 
@@ -192,3 +193,37 @@ def test_a_cable_carries_each_lane_as_it_is(ends: tuple[float, float, float]) ->
     assert not Lanes(*ends).run_through
     assert Lanes(far, far, adapter if np.isfinite(near) else 6.25e9).run_through
     assert Lanes(near, np.inf, adapter).run_through
+
+
+def test_links_that_no_module_reaches_are_paid_as_those_that_reach_farthest_and_said() -> None:
+    """2,048 leaves of 800 Gb/s beside servers that stand two to a rack: runs of more than 500 m, which DR8 reach.
+
+    Each of 65,536 GPUs has its 5 modules and more, as each of 49,152 has, whose runs are shorter.
+    """
+    asked = {"gpu": "b200-sxm", "scale_out": "roce-800"}
+    near, far = (plan_of(**asked, gpus=gpus) for gpus in (49_152, 65_536))
+    modules = [sum(line.quantity for line in plan.fabric.bill_of_materials if "module" in line.role)
+               for plan in (near, far)]  # fmt: skip
+    assert modules == [6 * 49_152, 6 * 65_536]
+    assert near.fabric.cost is not None
+    assert far.fabric.cost is not None
+    assert far.fabric.cost.typical / 65_536 == pytest.approx(near.fabric.cost.typical / 49_152, rel=0.01)
+    (said,) = (finding for finding in far.findings if finding.code == "cable-too-long")
+    assert "Links leaf-spine are up to 1,000 m long" in said.message
+    assert "farther than 500 m" in said.message
+    codes = {finding.code for finding in near.findings}
+    assert not {"cable-too-long", "no-cable"} & codes
+
+
+def test_a_level_that_no_part_fits_is_not_priced_and_said() -> None:
+    codes = {finding.code for finding in plan_of(scale_out="infiniband-gdr", gpus=1024).findings}
+    assert "no-cable" in codes
+    assert "cable-too-long" not in codes
+
+
+def test_a_sweep_pays_for_links_beyond_reach_too() -> None:
+    asked = {"gpu": "b200-sxm", "scale_out": "roce-800", "model": "llama-3-8b"}
+    *_, row = sweep(Grid(base=asked, grid={"gpus": [1024, 65_536]}), CATALOG)
+    cost = plan_of(**asked, gpus=65_536).fabric.cost
+    assert cost is not None
+    assert row["fabric.cost"] == pytest.approx(cost.typical)
