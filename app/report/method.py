@@ -209,6 +209,7 @@ _EQUATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("calibrated", "collectives.bridged", (r"\text{over the bridge where } s n \text{ divides its GPUs}",)),
     ("calibrated", "collectives.pair_of", (r"(g, M) = (2, 1) \text{ near, } (1, 2) \text{ far}",)),
     ("calibrated", "collectives.collective_time", (r"T = min(\text{algorithms})",)),
+    ("calibrated", "collectives.least_time", (r"T ≥ min(S / B)",)),
     ("calibrated", "collectives.send_time", (r"T_{send}(S) = T_{gather}(2 S, 2)",)),
     ("calibrated", "collectives.exchange_time", (r"T = L + X + F",)),
     (
@@ -1098,6 +1099,7 @@ TITLES = {
     "collectives.bridged": "Groups that a bridge joins",
     "collectives.pair_of": "Two neighbours",
     "collectives.collective_time": "A collective of a group",
+    "collectives.least_time": "What no algorithm is quicker than",
     "collectives.send_time": "Sends between neighbours",
     "collectives.exchange_time": "An uneven all-to-all",
     "collectives.ideal_all_gather_time": "Textbook all-gather on a plan's cluster",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
-from app.formulas.collectives.group_times import Links
+from app.formulas.collectives.group_times import LEAST, Links
 from app.formulas.training import (
     fitting,
     memory,
@@ -22,11 +22,11 @@ from app.formulas.training import (
 )
 from app.formulas.training.arguments import ALL_TO_ALL, GpuRates, Job, Parallelism
 from app.formulas.training.divisibility import divisors
-from app.formulas.training.exchanges import exchanges
+from app.formulas.training.exchanges import exchanges, layer_exchanges
 from app.formulas.training.fixed_degrees import FixedDegrees
 from app.formulas.training.parallelism_search import best
 from app.formulas.training.search import Search
-from app.formulas.training.search_bounds import ALONE, ShareBounds
+from app.formulas.training.search_bounds import ShareBounds
 from app.formulas.training.search_cache import Kept
 from app.formulas.training.search_grid import Shares
 from app.formulas.training.search_space import Space
@@ -246,15 +246,21 @@ def test_no_way_to_run_a_job_is_beyond_what_its_share_has_room_and_time_for(
 
 
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL, GPT])
-def test_each_sequence_adds_the_same_to_the_work_of_a_layer(model) -> None:
+def test_each_sequence_adds_the_same_to_the_work_of_a_layer_and_no_less_to_its_exchanges(model) -> None:
     for stack in ("tuned", "megatron-lm-2021", "fsdp"):
         soft, cal = constants(CATALOG, "a100-sxm", stack)
         for tensor, context, recompute in itertools.product((1.0, 8.0), (1.0, 4.0), (0.0, 1.0)):
             size = np.array([1.0, 2.0, 3.0, 64.0])
             spread = Parallelism(tensor=tensor, context=context, expert=2.0, micro_batch=size, recompute=recompute)
             job = Job(4096.0, 512.0, imbalance=1.2)
-            works = step.layer(model, job, A100, spread, soft, cal, ALONE).gpu
+            sent = layer_exchanges(model, job, spread, soft, LINKS, LEAST)
+            works = step.layer(model, job, A100, spread, soft, cal, sent).gpu
             heads = step.head_time(model, job, A100, spread, cal)
+            exchanged = layer_exchanges(model, job, spread, soft, LINKS)
+            for least, whole in zip(vars(sent).values(), vars(exchanged).values(), strict=True):
+                np.testing.assert_allclose(least.time, np.ravel(least.time)[0] * size, rtol=1e-12)
+                assert np.all(least.time <= whole.time)
+                assert np.all(least.time > 0) == np.all(whole.time > 0)
             for times in (works, heads):
                 np.testing.assert_allclose(np.diff(times), (times[1] - times[0]) * np.diff(size), rtol=1e-9)
                 assert 0 < times[1] - times[0] <= times[0]

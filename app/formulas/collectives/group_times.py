@@ -17,7 +17,14 @@ import numpy as np
 from app.formulas.arrays import Array, any_, where
 from app.formulas.collectives import ideal
 from app.formulas.collectives.ideal import Machine
-from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, exchange_transfer, shortest
+from app.formulas.collectives.library import (
+    ALGORITHMS_OF,
+    AlphaBeta,
+    Calibration,
+    exchange_transfer,
+    least_time,
+    shortest,
+)
 from app.formulas.fabric.placement import Axis, Site, group_size, members, network_share, slowest_split
 from app.formulas.records import but
 
@@ -103,12 +110,14 @@ class Group:
         machine: the links, cut to its ranks.
         library: constants of the library.
         ideal: whether times are those of the textbook.
+        least: whether times are those of the bytes alone, see :func:`library.least_time`.
         lines: its algorithms by collective, whatever the message, worked out once [1].
     """
 
     machine: Machine
     library: Calibration
     ideal: bool
+    least: bool = False
     lines: dict[str, Mapping[str, AlphaBeta]] = field(default_factory=dict)
 
     @property
@@ -348,6 +357,15 @@ EACH = Groups(group_of, pair_of)
 KNOWN = Groups(known_group_of, known_pair_of)
 """For degrees that many jobs on a cluster have in common, such as all that a search tries."""
 
+
+def _least(group: Callable[..., Group]) -> Callable[..., Group]:
+    """Groups whose times are those of the bytes alone."""
+    return lambda *args, **settings: but(group(*args, **settings), least=True)
+
+
+LEAST = Groups(_least(group_of), _least(pair_of))
+"""Such that no exchange takes less, and all take in proportion to their bytes."""
+
 SAME_FORM = {"reduce-scatter": "all-gather"}
 """Collectives whose algorithms are those of another."""
 
@@ -377,10 +395,12 @@ def collective_time(group: Group, collective: str, message: Array) -> Array:
 
 def _time(group: Group, collective: str, message: Array) -> Array:
     if group.ideal:
-        return _ideal_time(group.machine, collective, message)
+        return 0.0 * message if group.least else _ideal_time(group.machine, collective, message)
     form = SAME_FORM.get(collective, collective)
     if form not in group.lines:
         group.lines[form] = ALGORITHMS_OF[form](group.machine, group.library)
+    if group.least:
+        return least_time(message, group.machine, group.lines[form])
     return shortest(form, message, group.machine, group.library, group.lines[form])
 
 
@@ -438,7 +458,7 @@ def exchange_time(group: Group, inside: Array, across: Array) -> Array:
     """
     m = group.machine
     if group.ideal:
-        return ideal.ideal_exchange_time(inside, across, m)
+        return 0.0 * inside if group.least else ideal.ideal_exchange_time(inside, across, m)
     transfer = exchange_transfer(inside, across, m, group.library)
     if not any_(m.ranks > 1):
         return 0.0
@@ -446,4 +466,6 @@ def exchange_time(group: Group, inside: Array, across: Array) -> Array:
     if form not in group.lines:
         group.lines[form] = ALGORITHMS_OF[form](m, group.library)
     line = but(group.lines[form]["ring"], rate=1.0)
+    if group.least:
+        return least_time(transfer, m, {"ring": line})
     return shortest(form, transfer, m, group.library, {"ring": line})

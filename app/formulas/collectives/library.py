@@ -907,6 +907,34 @@ def shortest(
     return _finish(best, machine, floor) if any_(floor > 0) or any_(_alone(machine)) else best
 
 
+def least_time(message: Array, machine: Machine, lines: Mapping[str, AlphaBeta]) -> Array:
+    """What no algorithm is quicker than, min S/(B·share): the bytes alone, in their largest chunks.
+
+    It grows in proportion to the message, as no time does.
+
+    Args:
+        message: bytes, S [B].
+        machine: the cluster.
+        lines: its algorithms, B their rates and the share that which their largest chunks have of it.
+
+    Returns:
+        Time; none for one rank, or where no algorithm is known [s].
+
+    Source: :func:`times`, each of which adds to that.
+
+    >>> ring = AlphaBeta(latency=1.0, pace=1.0, rate=4.0, fill=1.0, cap=1.0, exponent=0.5)
+    >>> node = Machine(8, 1, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    >>> float(least_time(8.0, node, {"ring": ring}))
+    2.0
+    """
+    rate: Array = 0.0
+    for line in lines.values():
+        shares = [share for _, share, _ in line.steps] or [1.0]
+        rate = np.fmax(rate, line.rate * reduce(maximum, shares))
+    known = (rate > 0) & ~np.asarray(_alone(machine))
+    return where(known, message / where(rate > 0, rate, np.inf), 0.0)
+
+
 def compare(
     collective: str,
     message: Array,

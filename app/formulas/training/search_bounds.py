@@ -1,8 +1,8 @@
 """What shares and splits of several searches take at least, so that few of them are worked out.
 
-Of a share the micro-batch is open: the work of a layer grows by as much with each sequence, and what is launched and
-exchanged for it only adds to that. So do activations grow. It follows how large the micro-batches can be that fit, and
-that take no longer than a step that is known.
+Of a share the micro-batch is open: the work of a layer and the bytes that it exchanges grow by as much with each
+sequence, and launches and latencies only add to that. So do activations grow. It follows how large the micro-batches
+can be that fit, and that take no longer than a step that is known.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.formulas.arrays import Array, any_
+from app.formulas.collectives.group_times import LEAST
 from app.formulas.records import but
-from app.formulas.training import step
+from app.formulas.training import exchanges, step
 from app.formulas.training.columns import Numbers, Whole
 from app.formulas.training.divisibility import Flags
-from app.formulas.training.exchanges import NOTHING, LayerExchanges
+from app.formulas.training.exchanges import Exchange
 from app.formulas.training.search import Search
 from app.formulas.training.search_grid import Shares, Splits
 from app.formulas.training.search_space import Space
-
-ALONE = LayerExchanges(NOTHING, NOTHING, NOTHING)
-"""A layer whose ranks exchange nothing."""
 
 
 @dataclass(frozen=True)
@@ -117,19 +115,25 @@ def _room(space: Space, shares: Shares, limits: Numbers) -> Numbers:
 def _sequence_times(merged: Search, shares: Shares) -> tuple[Numbers, Numbers]:
     """What each sequence adds at least to a layer, by level of recomputation and share, and to the head, by share [s].
 
-    It is the same for each, see `compute`; experts are spread as is quickest.
+    Its work is the same for each, see `compute`, and its bytes take as long alone; experts are spread as is quickest,
+    and the micro-batches of several chunks alternate.
     """
-    groups, fixed = shares.groups, merged.fixed
+    groups, every = shares.groups, np.arange(len(shares.batches))[:, None, None, None]
     t, c, e = np.ix_(*(axis.astype(np.float64) for axis in groups.axes))
-    axes = {"tensor": t, "context": c, "expert": e, "sequence_parallel": np.asarray(fixed.splits(t))}
-    search = merged.of_owners(np.arange(len(shares.batches))[:, None, None, None])
+    split = np.asarray(merged.fixed.splits(t))
+    axes: dict[str, Array] = {"tensor": t, "context": c, "expert": e, "sequence_parallel": split}
+    axes["virtual_pipeline"] = 2.0
+    search, links = merged.of_owners(every), merged.links_of(every)
     levels = np.array(groups.recompute)[:, None, None, None, None]
     shape, job, gpu, software, cal = search.shape, search.job, search.gpu, search.software, search.calibration
+    sent = exchanges.layer_exchanges(shape, job, search.parallelism(axes), software, links, LEAST)
 
     def of_so_many(sequences: float) -> tuple[Array, Array]:
         parallelism = search.parallelism({**axes, "micro_batch": sequences}, levels)
-        layer = step.layer(shape, job, gpu, parallelism, software, cal, ALONE).gpu
-        return layer, step.head_time(shape, job, gpu, parallelism, cal)
+        all_sent = sent.each(lambda part: Exchange(sequences * part.time, part.crosses))
+        layer = step.layer(shape, job, gpu, parallelism, software, cal, all_sent)
+        busy = layer.gpu + (layer.tensor + layer.context + layer.expert)
+        return busy, step.head_time(shape, job, gpu, parallelism, cal)
 
     (layer, head), (layer_of_two, head_of_two) = of_so_many(1.0), of_so_many(2.0)
     table = len(levels), len(shares.batches), *map(len, groups.axes)

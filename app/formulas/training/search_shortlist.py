@@ -31,12 +31,12 @@ from app.formulas.training.search_field import Field
 from app.formulas.training.search_grid import Grid, Shares, Splits
 from app.formulas.training.search_space import Space
 
-SPLITS_AT_ONCE = 12_000
-"""Splits up to which no shares are looked at before others."""
-SHARES, SHARES_EACH = 16, 1
-SPLITS, SPLITS_EACH = 24, 1
-"""Shares, and of their splits those, with the lowest bounds of each search whose steps are timed first: at least, and
-as many more for each that is wanted."""
+SHARES, SPLITS = 16, 24
+"""Shares, and of their splits those, with the lowest bounds of each search that are looked at first."""
+SPLITS_AT_ONCE, SPLITS_OF_ALL = 12_000, 80
+"""Splits up to which no shares are looked at before others, and how many of each search are then looked at first."""
+EACH = 1
+"""As many more of these for each way that is wanted."""
 
 
 def families_of(searches: Sequence[Search]) -> Whole:
@@ -93,7 +93,7 @@ class _Table:
         every = int(self.shares.sizes.many.sum()) <= SPLITS_AT_ONCE
         results: dict[int, SearchResult] = {}
         most = np.full(self.searches, np.inf)
-        first = self._field(self._first(every, many), most, SPLITS + SPLITS_EACH * many)
+        first = self._field(self._first(every, many), most, (SPLITS_OF_ALL if every else SPLITS) + EACH * many)
         if first is not None:
             field, beyond = first
             timed = quickest_timed(field, many) if every else promising_timed(field, many)
@@ -116,7 +116,7 @@ class _Table:
         if every:
             return self.bounds.micro_batches(np.full(self.searches, np.inf))
         near = np.where(self._near(), self.bounds.least, np.inf)
-        most = lowest_of_each(near, self._ends(self.shares.owner), SHARES + SHARES_EACH * many)
+        most = lowest_of_each(near, self._ends(self.shares.owner), SHARES + EACH * many)
         return np.where(near <= most[self.shares.owner], self.bounds.micro_batches(most), 0.0)
 
     def _results(self, field: Field, timed: Sequence[Timed], many: int, wanted: Flags) -> dict[int, SearchResult]:
