@@ -23,7 +23,7 @@ from app.plan.job.inputs import JobRequest
 from app.plan.job.job_findings import held_by
 from app.plan.job.storage import capacity_findings, network_findings
 from app.plan.kept import Kept
-from app.plan.long_parts import LONG_PARTS
+from app.plan.long_parts import EVERYTHING, SOURCES
 from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.older_generation import older_is_quicker
@@ -60,7 +60,7 @@ from app.plan.total_cost import Ownership, cluster_of, ownership, total_cost
 from app.plan.total_cost import explain as explain_cost
 
 
-def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS) -> Plan:
+def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = EVERYTHING) -> Plan:
     """Answer one scenario: size the fabric, run the model on it, time the reduction, price it all.
 
     What cannot be built or run is a finding, and the numbers it affects are ``None``.
@@ -68,7 +68,7 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = LO
     Args:
         scenario: the question.
         catalog: the catalogue.
-        include: which `LONG_PARTS` are made; the others are empty.
+        include: which `LONG_PARTS` are made, and whether bands say their sources; what is left out is empty.
     """
     return evaluate_with_draws(scenario, catalog, include)[0]
 
@@ -99,7 +99,7 @@ class DrawnPlan:
 
 @nan_is_an_answer
 def evaluate_with_draws(
-    scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS
+    scenario: Scenario, catalog: Catalog, include: Collection[str] = EVERYTHING
 ) -> tuple[Plan, DrawnPlan]:
     """The same, with the draws that its ranges were folded from: for what is asked of two plans at once."""
     network, fabric, message = _communicating(scenario, catalog)
@@ -163,7 +163,8 @@ def _training(
     parts = training, job.memory, job.storage, job.bottleneck, _erring(cost.costs, job)
     drawn = DrawnPlan(cost.owned, _reduced(reduction, "alternatives" in include), parts[-1], *parts[:-1])
     shared = _of_hardware(cost.owned, _not_made(include)), _of_reduction(reduction, "alternatives" in include)
-    (training, memory, storage, bottleneck, costs), (of_cluster, of_fabric), reduced = _folded(parts, *shared)
+    folded, (of_cluster, of_fabric), reduced = _folded(parts, *shared, sourced=SOURCES in include)
+    training, memory, storage, bottleneck, costs = folded
     plan = Plan(
         model_version=__version__,
         catalog_version=catalog.version,
@@ -208,7 +209,10 @@ def _serving(
     served = serve(scenario, network, cost.owned, catalog)
     stages = network, reduction, cost, served
     shared = _of_hardware(cost.owned, _not_made(include)), _of_reduction(reduction, "alternatives" in include)
-    (costs, serving), (of_cluster, of_fabric), reduced = _folded((cost.costs, served.serving), *shared)
+    folded, (of_cluster, of_fabric), reduced = _folded(
+        (cost.costs, served.serving), *shared, sourced=SOURCES in include
+    )
+    costs, serving = folded
     findings = by_severity(
         chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages), older_is_quicker(network))
     )
@@ -306,9 +310,9 @@ class _Shared(NamedTuple):
     drawn: Callable[[], Any]
 
 
-_HARDWARE: Kept[tuple[Ownership, frozenset[str]], Any] = Kept(32)
+_HARDWARE: Kept[tuple[bool, Ownership, frozenset[str]], Any] = Kept(32)
 """Clusters and their networks: half of all that is folded, and every job on a cluster shares it."""
-_REDUCTIONS: Kept[tuple[Reduction, bool], Any] = Kept(32)
+_REDUCTIONS: Kept[tuple[bool, Reduction, bool], Any] = Kept(32)
 """All-reduces, which every job that exchanges as many bytes on a cluster shares."""
 
 
@@ -326,12 +330,12 @@ def _of_reduction(reduction: Reduction, alternatives: bool) -> _Shared:
     return _Shared(_REDUCTIONS, (reduction, alternatives), partial(_reduced, reduction, alternatives))
 
 
-def _folded(parts: tuple[Any, ...], *shared: _Shared) -> list[Any]:
+def _folded(parts: tuple[Any, ...], *shared: _Shared, sourced: bool = True) -> list[Any]:
     """Parts of a plan with bands, and then what others share, in one sort: three take a quarter longer."""
-    drawn = [each.kept.get(each.key) or each.drawn() for each in shared]
-    folded, *common = fold((parts, *drawn))
+    drawn = [each.kept.get((sourced, *each.key)) or each.drawn() for each in shared]
+    folded, *common = fold((parts, *drawn), sourced)
     for each, it in zip(shared, common, strict=True):
-        each.kept.add(each.key, it)
+        each.kept.add((sourced, *each.key), it)
     return [folded, *common]
 
 

@@ -18,6 +18,10 @@ LONG_PARTS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Other ways to run the job, what is bought line by line, many more ways as dots, what its network asks of PCIe links
 and the like, how numbers were computed: by the names that one asks for them by, their dotted names in a plan."""
+SOURCES = "sources"
+"""What asks for the sources that every band rests on."""
+EVERYTHING = (*LONG_PARTS, SOURCES)
+"""All that a plan can do without."""
 
 
 def long_fields() -> Iterator[tuple[type, str]]:

@@ -12,6 +12,7 @@ from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.cluster import counterpart
 from app.plan.evaluate import evaluate
+from app.plan.long_parts import SOURCES
 from app.plan.result import Plan
 from app.plan.scenario import MOST_GPUS, Scenario, another_network
 from app.studies.front import ALIKE
@@ -102,7 +103,7 @@ class Brief:
 def brief(question: BriefQuestion, catalog: Catalog) -> Brief:
     """The brief of one plan."""
     scenario = question.scenario()
-    plan, drawn = evaluate(scenario, catalog, ("bill_of_materials",)), stages(scenario, catalog)
+    plan, drawn = evaluate(scenario, catalog, ("bill_of_materials", SOURCES)), stages(scenario, catalog)
     return Brief(
         plan=plan,
         lines=tuple(capital_lines(plan)),
@@ -150,7 +151,7 @@ def _alternatives(scenario: Scenario, plan: Plan, catalog: Catalog) -> Iterator[
     changes.append((f"{size:,} GPUs", {"gpus": size}))
     for name, change in changes:
         other_scenario = scenario.model_copy(update=change)
-        other = evaluate(other_scenario, catalog, ())
+        other = evaluate(other_scenario, catalog, (SOURCES,))
         time, capital = other.training.time_to_train, other.costs.capital
         yield Alternative(name, other_scenario.query(), time, capital, _why(plan, other))
 

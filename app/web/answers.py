@@ -29,7 +29,7 @@ from app.plan.band import Declaration, nan_is_an_answer, record, result
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate, evaluate_all_reduce, evaluate_network
 from app.plan.findings import by_severity
-from app.plan.long_parts import LONG_PARTS
+from app.plan.long_parts import EVERYTHING
 from app.plan.network import network_of
 from app.plan.prices import PriceList
 from app.plan.question_findings import of_question
@@ -588,7 +588,7 @@ def cost_answer(question: CostQuestion, catalog: Catalog) -> CostAnswer:
     )
 
 
-def plan_answer(scenario: Scenario, catalog: Catalog, include: Collection[str] = LONG_PARTS) -> Plan:
+def plan_answer(scenario: Scenario, catalog: Catalog, include: Collection[str] = EVERYTHING) -> Plan:
     """Everything about one scenario; where it serves, with the measurements that are nearest."""
     plan = evaluate(scenario, catalog, include)
     if plan.serving is None:

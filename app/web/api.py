@@ -133,13 +133,13 @@ async def plan(request: Request) -> Response:
 
     def work(_: Stopped) -> Response:
         _count(request, "plan")
-        return _written(request, answers.plan_answer(scenario, loaded, selected.long), selected)
+        return _written(request, answers.plan_answer(scenario, loaded, selected.needed), selected)
 
     if quick(scenario, loaded):
         await request.app.state.plans_together.turn(scenario, loaded)
         return work(lambda: False)
     heavy = is_heavy(scenario, loaded)
-    every_way = not {"alternatives", "cloud"}.isdisjoint(selected.long)
+    every_way = not {"alternatives", "cloud"}.isdisjoint(selected.needed)
     if heavy or every_way or scenario.workload == "serving":
         return await compute(request, work, heavy=heavy)
     with request.app.state.plans_in_line.place(scenario, loaded) as prepare:

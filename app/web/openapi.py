@@ -20,7 +20,7 @@ from starlette.types import Scope
 from app import __version__, units
 from app.catalog.load import KINDS
 from app.plan.declarations import figures
-from app.plan.long_parts import LONG_PARTS
+from app.plan.long_parts import LONG_PARTS, SOURCES
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
@@ -34,7 +34,7 @@ from app.web.answer_schemas import AnswerSchemas, Schema
 from app.web.catalog_lists import CatalogQuestion
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.responses import JSON
-from app.web.selection import ALWAYS, INCLUDED, MOST_NAMES, SOURCES
+from app.web.selection import ALWAYS, INCLUDED, MOST_NAMES
 
 TAG = "Railyard"
 SUMMARY = "Sizing calculator for GPU clusters"

@@ -8,15 +8,13 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Quantity
-from app.plan.long_parts import LONG_PARTS
+from app.plan.long_parts import EVERYTHING, LONG_PARTS, SOURCES
 from app.plan.result import Plan
 from app.web import problems
 from app.web.problems import FieldProblem
 from app.web.responses import to_json
 
-SOURCES = "sources"
-"""What every band rests on, written where `include` names it."""
-INCLUDED = (*LONG_PARTS, SOURCES)
+INCLUDED = EVERYTHING
 """What `include` knows."""
 PARTS = frozenset({"fields", "include", "exclude"})
 """The fields of a query string that select parts of the answer; they may repeat."""
@@ -42,14 +40,15 @@ class Selection:
     exclude: frozenset[str] = frozenset()
 
     @property
-    def long(self) -> frozenset[str]:
-        """The long parts of a plan, keys of `LONG_PARTS`, that are written and so are worth making."""
+    def needed(self) -> frozenset[str]:
+        """What of `EVERYTHING` that a plan can do without is written, and so is worth making."""
         named = (
             part
             for part, paths in LONG_PARTS.items()
             if any(_meet(path, name) for path in paths for name in self.names)
         )
-        return self.include.intersection(LONG_PARTS).union(named)
+        sources = {SOURCES} if self.sourced else ()
+        return self.include.intersection(LONG_PARTS).union(named, sources)
 
     @property
     def sourced(self) -> bool:
@@ -75,7 +74,7 @@ class Selection:
         """The same as JSON. That a band rests on what is on sale goes without saying, unless it is asked for."""
         text = to_json(self.of(answer))
         if not self.sourced:
-            first, *others = text.split(_OF_BANDS)
+            first, *others = text.replace(_OF_NONE, b"").split(_OF_BANDS)
             text = b"".join((first, *(other[other.index(b"]") + 1 :] for other in others)))
         return text if any(_last(name) == "projected" for name in self.names) else text.replace(_ON_SALE, b"")
 
@@ -84,6 +83,8 @@ _ON_SALE = b',"projected":false'
 """As nothing but a field of a record is written: in a text its quotes would be escaped."""
 _OF_BANDS = b',"sources":['
 """The same for what begins the sources of a band, whose keys have no brackets."""
+_OF_NONE = _OF_BANDS + b"]"
+"""The same where they were not made."""
 ALL = Selection()
 """Nothing in particular: all but the long parts."""
 

@@ -1,6 +1,6 @@
 """Ranges: draws in, 80 % intervals out."""
 
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -73,6 +73,8 @@ def test_a_band_names_its_sources_once_and_marks_what_is_not_on_sale() -> None:
     band = fold(CostLine("nodes", Draws(one.draws(), used=(one, announced, one)))).cost
     assert band is not None
     assert (band.sources, band.projected) == (("a-paper", "a-keynote"), True)
+    unsourced = fold(CostLine("nodes", Draws(one.draws(), used=(one, announced, one))), sourced=False).cost
+    assert unsourced == replace(band, sources=())
 
 
 def test_a_result_is_folded_as_a_tree_each_quantity_in_the_unit_its_field_declares():

@@ -1,5 +1,6 @@
 """The plan as a whole: the articles' worked examples, and answers to what cannot be built."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -303,6 +304,17 @@ def test_a_verdict_says_what_saves_more_than_what_takes_the_most(asked: dict[str
         plan.verdict
     )
     assert "limits it" not in plan.verdict
+
+
+def test_bands_say_their_sources_where_these_are_included_whatever_was_asked_before(default: Plan) -> None:
+    for include in ((), ("sources",), ()):
+        plan = evaluate(Scenario(), CATALOG, include)
+        for band, whole in (
+            (plan.fabric.cost, default.fabric.cost),
+            (plan.all_reduce.time, default.all_reduce.time),
+            (plan.training.step_time, default.training.step_time),
+        ):
+            assert band == (whole if include else replace(whole, sources=()))
 
 
 def test_a_plan_is_the_same_after_those_of_other_clusters_whose_layers_it_shares() -> None:

@@ -11,6 +11,7 @@ from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate, evaluate_all_reduce, evaluate_network
+from app.plan.long_parts import SOURCES
 from app.plan.network import network_of
 from app.plan.result import Cluster as ClusterPart
 from app.plan.result import NetworkPlan
@@ -170,7 +171,7 @@ def _fabrics(request: Request, bound: form.BoundForm) -> Response:
     if scenario is None:
         return page(request, "fabric.html", {**_question(bound, loaded, None, DESIGNED), "part": None}, status=422)
     plan, cluster = evaluate_network(scenario, loaded), look_up(scenario, loaded)
-    part, whole = plan.fabric, evaluate(scenario, loaded, ())
+    part, whole = plan.fabric, evaluate(scenario, loaded, (SOURCES,))
     switch = loaded.switches[part.switch].name if part.switch in loaded.switches else ""
     ports = port_cost.by_size(scenario, loaded) if cluster.nodes > 1 else ()
     priced = port_cost.cost_per_port(scenario, loaded, ports) if ports else None
