@@ -5,6 +5,7 @@ import pytest
 
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
+from app.plan.long_parts import SOURCES
 from app.plan.network import network_of
 from app.plan.scenario import Scenario
 
@@ -19,7 +20,9 @@ LLAMA_3 = {
 
 
 def plan(**fields):
-    return evaluate(Scenario.model_validate(fields, context={"catalog": CATALOG}), CATALOG, ("bill_of_materials",))
+    return evaluate(
+        Scenario.model_validate(fields, context={"catalog": CATALOG}), CATALOG, ("bill_of_materials", SOURCES)
+    )
 
 
 def test_llama_3_writes_its_checkpoint_in_five_seconds_every_five_minutes():

@@ -244,8 +244,10 @@ class LayerGroups(NamedTuple):
     """Who exchanges within a layer; none where a degree is one.
 
     Attributes:
-        tensor, expert: ranks of a tensor- and of an expert-parallel group.
-        context, neighbours: those of a context-parallel one, and two of them that follow one another.
+        tensor: ranks of a tensor-parallel group.
+        context: those of a context-parallel one.
+        neighbours: two of these that follow one another.
+        expert: ranks of an expert-parallel group.
     """
 
     tensor: Group | None
