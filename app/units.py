@@ -278,12 +278,21 @@ def _scale(value: float, unit: str) -> tuple[float, str]:
     return _SHOWN[unit][-1]
 
 
+WRITTEN_OUT = 1e12
+"""From here on a number that has no larger unit is written as a power of ten."""
+
+
 def _digits(value: float, digits: int) -> str:
+    """A number to so many significant digits.
+
+    >>> _digits(286432.0, 2), _digits(0.04321, 3), _digits(3.6e14, 2)
+    ('290,000', '0.0432', '3.6e+14')
+    """
     if value == 0:
         return "0"
     places = digits - 1 - math.floor(math.log10(abs(value)))
     rounded = round(value, places)
-    if abs(rounded) >= 10 ** (digits + 3):
+    if abs(rounded) >= WRITTEN_OUT:
         return f"{rounded:.{digits - 1}e}"
     text = f"{rounded:,.{max(places, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -363,6 +372,8 @@ def show_range(low: float | None, typical: float | None, high: float | None, uni
     ('175\u202fdays (155–200)', '10.0\u202fs (9.1–11.0)')
     >>> show_range(5.0, 5.0, 5.0, "s"), show_range(0.013, 0.13, 0.29, "s")
     ('5\u202fs', '130\u202fms (13–290)')
+    >>> show_range(51e6, 4e8, 1.34e11, "USD")
+    '$400\u202fM (51–130,000)'
     >>> show_range(290e3, 432e3, float("nan"), "s")  # some draws never end
     '5\u202fdays (3.4–∞)'
     >>> show_range(-6e9, 4e9, 13e9, "B"), show_range(16585.3, 21016.0, 27438.0, "1")

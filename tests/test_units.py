@@ -49,6 +49,13 @@ def test_quantities_are_read_as_base_units(text: str | float, unit: str, value: 
     assert parse(text, unit) == pytest.approx(value, rel=1e-15)
 
 
+@given(st.floats(1e-3, 1e12), st.floats(1.0, 1e5), st.floats(1.0, 1e5))
+def test_a_range_is_written_out_however_far_its_ends_are(typical: float, below: float, above: float) -> None:
+    """No power of ten stands in it: `2.9e+05` is no figure to sign."""
+    for unit in ("USD", "s", "B", "W", "1"):
+        assert "e+" not in show_range(typical / below, typical, typical * above, unit)
+
+
 @pytest.mark.parametrize("unit", sorted(units.UNITS))
 @pytest.mark.parametrize(
     "text", ["12 bananas", "", "nan", "inf", "1e999", "--3", "5 5 kg", "0x10", "{{7*7}}", "9" * 500]

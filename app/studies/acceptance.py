@@ -257,7 +257,7 @@ def _links(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Iterator[C
             "Every port is up at its full rate",
             "on every node",
             "for i in /sys/class/net/*/speed; do echo $i $(cat $i); done",
-            f"{count} interfaces at {rate} ({network.port_rate.typical / units.GIGABIT * 1000:g} Mb/s).",
+            f"{count} interfaces at {rate} ({network.port_rate.typical / units.GIGABIT * 1000:.0f} Mb/s).",
         )
         yield Check(
             "write",
@@ -513,4 +513,4 @@ def _times(way: AlgorithmTime) -> list[tuple[float, float, float]]:
 
 def _gigabytes(rate: float) -> str:
     """As nccl-tests prints bandwidth: GB/s of 10⁹ bytes."""
-    return f"{rate / units.GIGABYTE:.3g} GB/s"
+    return f"{units.show(rate / units.GIGABYTE, '1')} GB/s"

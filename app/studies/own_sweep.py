@@ -238,9 +238,9 @@ def _factor(name: str, value: float, spread: float) -> SiteFactor:
     if low <= 1 <= high:
         meaning = f"Your {name} is what such parts usually have, as far as these rows tell."
     elif worse:
-        meaning = f"Your {name} is {value:.2g} × what such parts usually have: check {CHECKS[name]}."
+        meaning = f"Your {name} is {units.show(value, '1', 2)} × what such parts usually have: check {CHECKS[name]}."
     else:
-        meaning = f"Your {name} is {value:.2g} × what such parts usually have."
+        meaning = f"Your {name} is {units.show(value, '1', 2)} × what such parts usually have."
     return SiteFactor(name, value, low, high, meaning)
 
 
@@ -257,8 +257,8 @@ def _unusual(rows: Sequence[SweepRow]) -> Iterator[Finding]:
     """The rows that no factors explain: five by themselves, the others by their number."""
     odd = [row for row in rows if not row.fits]
     for row in odd[:5]:
-        ratio, size = row.measured / row.calibrated.typical, units.show(row.message, "B")
-        text = f"{size} of {row.collective} over {row.gpus} GPUs took {ratio:.2g} × what the other rows say."
+        times, size = units.show(row.measured / row.calibrated.typical, "1", 2), units.show(row.message, "B")
+        text = f"{size} of {row.collective} over {row.gpus} GPUs took {times} × what the other rows say."
         yield Finding("note", "row-fits-no-model", text, ("text",), "Measure it again.")
     if len(odd) > 5:
         yield Finding(

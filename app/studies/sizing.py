@@ -816,8 +816,8 @@ def _message(question: Question, feasible: Sequence[Candidate], misses: Mapping[
     quickest = min(candidate.time_to_train for candidate in feasible)
     deadline = question.limits.get("deadline")
     if deadline and quickest > deadline:
-        short = quickest / deadline
-        return f"The quickest cluster needs {short:.2g} times the deadline. Allow more GPUs, or move the deadline."
+        times = units.show(quickest / deadline, "1", 2)
+        return f"The quickest cluster needs {times} times the deadline. Allow more GPUs, or move the deadline."
     return f"No cluster meets all limits at once. {_allow(question, misses)}"
 
 

@@ -8,6 +8,7 @@ from math import log
 from typing import Any
 
 from app.catalog.load import Catalog
+from app.units import show
 from app.validation import training_rows, training_runs
 from app.validation.statistics import number
 
@@ -99,8 +100,8 @@ def differs(row: Mapping[str, str], plan: Mapping[str, Any]) -> str:
         "a dense model": bool(number(row["experts"])) and not plan["experts"],
         "another GPU": row["gpu"] != plan["gpu"],
         "another precision": (row["precision"] or "bf16") != plan["precision"],
-        f"{size:.2g} × the layers times width²": abs(size - 1) > SAME,
-        f"{gpus:.2g} × the GPUs": abs(gpus - 1) > SAME,
+        f"{show(size, '1', 2)} × the layers times width²": abs(size - 1) > SAME,
+        f"{show(gpus, '1', 2)} × the GPUs": abs(gpus - 1) > SAME,
     }
     return ", ".join(words for words, holds in kinds.items() if holds)
 

@@ -555,7 +555,7 @@ def size_answer(
     if answer.message:
         findings.append(Finding("error", "no-cluster", answer.message, ("deadline", "budget", "gpus", "gpu")))
     if not answer.complete:
-        text = f"Cut off after {seconds:.3g} s: {answer.considered} clusters were tried, larger ones were not."
+        text = f"Cut off after {show(seconds, 's')}: {answer.considered} clusters were tried, larger ones were not."
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
     findings += unusual_for_all(question, map(question.largest, question.gpu), catalog)
     findings += (*_calibrated_for_all(question), *_priced_for_all(question), *_few_tried(question, catalog))

@@ -8,7 +8,7 @@ from app.formulas.training.search import SearchResult
 from app.plan.job.breakdown import PART_NAMES, step_parts
 from app.plan.job.inputs import JobSetup, named
 from app.plan.result import Alternative
-from app.units import percent
+from app.units import percent, show
 
 SCATTER_POINTS = 400
 """Configurations drawn as points."""
@@ -58,7 +58,7 @@ def alternatives(setup: JobSetup, search: SearchResult) -> tuple[Alternative, ..
         slower = {name: float(value[at] - value[0]) for name, value in parts.items()}
         worst = max(slower, key=lambda name: slower[name])
         lost = search.time[row] / search.time[0] - 1
-        why = f"{percent(lost, 1)} slower: {slower[worst]:.3g} s more for {PART_NAMES[worst]}"
+        why = f"{percent(lost, 1)} slower: {show(slower[worst], '1')} s more for {PART_NAMES[worst]}"
         alternatives.append(
             Alternative(
                 named(stacking.row(search.parallelism, row), n),
