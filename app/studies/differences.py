@@ -2,6 +2,10 @@
 
 Two plans rest on the same constants: a dear market is dear for both. Their difference is taken draw by draw, so it is
 often known far better than either, and where its range spans zero nobody can tell which is more.
+
+The typical difference is that of typical constants, and may stand at an end of its range: between 1,024 H100 on
+InfiniBand and on RoCE it is least at typical prices, for cheap switches for Ethernet are cheaper still where all are
+cheap, and modules for InfiniBand dearer still where all are dear.
 """
 
 import numpy as np
@@ -61,6 +65,22 @@ def ranges(first: Draws, other: Draws, alike: bool, unit: str) -> tuple[Band, Ba
 def is_unclear(change: Band) -> bool:
     """Whether the range of a difference has both signs: nobody can tell which is more."""
     return change.low < 0 < change.high
+
+
+def is_one_sided(change: Band) -> bool:
+    """Whether the typical value stands at an end of the range: nearly all draws move it the same way.
+
+    >>> is_one_sided(Band(-1.2, -0.8, -0.8, "USD")), is_one_sided(Band(-1.2, -0.9, -0.8, "USD"))
+    (True, False)
+    >>> is_one_sided(Band(1.0, 1.0, 1.0, "USD"))
+    False
+    """
+    nearest = min(change.typical - change.low, change.high - change.typical)
+    return nearest < AT_AN_END * (change.high - change.low)
+
+
+AT_AN_END = 0.05
+"""Share of a range within which a value stands at its end [1]."""
 
 
 def _band(draws: NDArray[np.float64], unit: str) -> Band:

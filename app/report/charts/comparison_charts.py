@@ -33,7 +33,7 @@ from app.report.charts.style import (
 from app.report.labels import named
 from app.report.tables import Column, Table
 from app.studies.comparison import ALIKE, Comparison, Difference, part_changes
-from app.studies.differences import is_unclear
+from app.studies.differences import is_one_sided, is_unclear
 from app.units import marks, show_difference
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond")
@@ -186,6 +186,11 @@ def _causes(steps: Sequence[_Step]) -> str:
         most = max(parts, key=lambda step: abs(step.change.typical))
         said.append(f"{letter} {whole.said.partition(' (')[0]}, {most.part} {most.said}")
     return "Against A to buy: " + "; ".join(said)
+
+
+def one_sided(compared: Comparison) -> list[str]:
+    """The letters of plans whose change of capital stands at an end of its range in that chart."""
+    return ["ABCD"[step.place] for step in _steps(compared) if step.part == WHOLE and is_one_sided(step.change)]
 
 
 def capital_by_cause_table(compared: Comparison) -> Table:

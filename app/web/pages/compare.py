@@ -170,6 +170,7 @@ def _comparison(
         else None,
         "causes": comparison_charts.capital_by_cause(compared) if compared else None,
         "causes_table": comparison_charts.capital_by_cause_table(compared) if compared else None,
+        "one_sided": comparison_charts.one_sided(compared) if compared else [],
         "query_text": urlencode(right),
         "columns": columns,
         "letters": letters,
