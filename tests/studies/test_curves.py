@@ -11,7 +11,7 @@ from app.plan import communication
 from app.plan.all_reduce import all_reduce_times
 from app.plan.band import interval
 from app.plan.cluster import look_up
-from app.plan.evaluate import evaluate
+from app.plan.evaluate import evaluate, evaluate_network
 from app.plan.scenario import Scenario
 from app.report.charts import curve_charts, svg
 from app.studies import all_reduce_curves, curve, port_cost, scaling, sensitivity
@@ -336,6 +336,25 @@ def test_bandwidth_across_the_cluster_is_bought_cheapest_where_the_title_says(pl
     assert f"Per dollar, {best} moves most across 1,024 GPUs: {show(costs[best], 'USD', 2)} for 1 Gb/s" in swept.title
     assert costs["InfiniBand NDR"] == pytest.approx(plan.fabric.cost_per_bisection.typical)
     assert [line.name for line in swept.series if line.strong] == ["InfiniBand NDR"]
+
+
+def test_the_cost_of_a_port_has_teeth_where_switches_are_added(ports):
+    """The same switches are shared by more ports, so each costs less, but for one whose cables begin to leave a rack.
+
+    Of the default, units of 32 nodes: 4 full ones take 32 leaves and 16 spines, one node more 40 and 26.
+    """
+    for network in ports:
+        cost = network.cost_per_host_port[:, 0]
+        for place in range(1, len(cost)):
+            alike = (
+                network.switches[place] == network.switches[place - 1]
+                and network.switch[place] == network.switch[place - 1]
+            )
+            if alike and network.switches[place] > 1:
+                assert cost[place] < cost[place - 1]
+    full, fuller = (evaluate_network(Scenario(gpus=gpus), CATALOG).fabric for gpus in (1024, 1032))
+    assert (full.ports_free["leaf"], fuller.ports_free["leaf"]) == (0, 488)
+    assert fuller.cost_per_host_port.typical > 1.1 * full.cost_per_host_port.typical
 
 
 def test_lines_of_one_colour_have_dashes_of_their_own(ports):
