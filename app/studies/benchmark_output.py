@@ -41,13 +41,29 @@ class Output:
         collective: one of ``COLLECTIVES``, or ``PORT``.
         ranks: GPUs that took part; 0 where the text does not say [1].
         hosts: nodes they stood in; 0 where the text does not say [1].
+        allowed: the fewest and the most that its bandwidths allow as they are printed, where nothing else names them.
         rows: message [B] and out-of-place time [s].
     """
 
     collective: str = ""
     ranks: int = 0
     hosts: int = 0
+    allowed: tuple[float, float] | None = None
     rows: list[tuple[float, float]] = field(default_factory=list)
+
+
+def ranks_about(ranks: int, allowed: tuple[float, float] | None, gpus: int, node: int) -> int:
+    """GPUs that took part in a test, where bandwidths tell them: as many as a cluster has, if that may be, else those
+    of whole nodes of so many [1].
+
+    >>> ranks_about(61, (58.0, 65.0), 64, 8), ranks_about(61, (58.0, 63.0), 128, 8), ranks_about(61, None, 64, 8)
+    (64, 64, 61)
+    """
+    if not allowed:
+        return ranks
+    if allowed[0] <= gpus <= allowed[1]:
+        return gpus
+    return max(round(ranks / node), 1) * node if ranks > node else ranks
 
 
 def read(text: str) -> tuple[list[Output], str]:
@@ -124,7 +140,10 @@ def _row(line: str, kind: str, output: Output) -> tuple[float, float] | None:
 
 
 def _guess(output: Output, summed: str, cells: list[str]) -> None:
-    """Collective and ranks by the bus bandwidth over the algorithm bandwidth, where nothing names them."""
+    """Collective and ranks by the bus bandwidth over the algorithm bandwidth, where nothing names them.
+
+    Both are printed with few decimals: of the rows the one counts that tells the ranks most nearly.
+    """
     try:
         algorithm, bus = float(cells[1]), float(cells[2])
     except (IndexError, ValueError):
@@ -137,9 +156,26 @@ def _guess(output: Output, summed: str, cells: list[str]) -> None:
             "all-reduce" if factor > 1.01 else "broadcast" if factor > 0.99 and summed == "none"
             else "all-reduce" if factor > 0.99 else "all-gather" if summed == "none" else "reduce-scatter"
         )  # fmt: skip
-    left = 2 - factor if output.collective == "all-reduce" else 1 - factor
-    if not output.ranks and left > 0.002 and output.collective not in ("broadcast", "reduce"):
-        output.ranks = round((2 if output.collective == "all-reduce" else 1) / left)
+    if output.hosts or output.collective in ("broadcast", "reduce"):
+        return
+    whole = 2 if output.collective == "all-reduce" else 1
+    up, down = (_half_a_digit(cell) for cell in cells[1:3])
+    left = [
+        max(whole - each, 1e-9) for each in (factor, (bus - down) / (algorithm + up), (bus + down) / (algorithm - up))
+    ]
+    ranks, fewest, most = (whole / each for each in left)
+    if output.allowed is None or most / fewest < output.allowed[1] / output.allowed[0]:
+        output.allowed = fewest, most
+        output.ranks = round(ranks) if left[0] > 0.002 else 0
+
+
+def _half_a_digit(cell: str) -> float:
+    """Half of what the last digit of a number stands for.
+
+    >>> _half_a_digit("12.25"), _half_a_digit("7")
+    (0.005, 0.5)
+    """
+    return 0.5 * 10.0 ** -len(cell.partition(".")[2])
 
 
 def _kept(size: object, microseconds: object) -> tuple[float, float] | None:

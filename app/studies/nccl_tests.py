@@ -32,12 +32,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Output:
-    """What the pasted text holds. ``ranks`` and ``hosts`` are 0 where the text does not say."""
+    """What the pasted text holds. ``ranks`` and ``hosts`` are 0 where the text does not say; see
+    `benchmark_output.Output` for ``allowed``.
+    """
 
     rows: tuple[Measured, ...]
     ranks: int
     hosts: int
     problem: str = ""
+    allowed: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ def read(text: str) -> Output:
     outputs, problem = benchmark_output.read(text)
     for output in outputs:
         if output.collective in ("", "all-reduce"):
-            return Output(tuple(Measured(*row) for row in output.rows), output.ranks, output.hosts)
+            rows = tuple(Measured(*row) for row in output.rows)
+            return Output(rows, output.ranks, output.hosts, allowed=output.allowed)
     if outputs:
         problem = f"This is the output of {outputs[0].collective}. Paste that of all_reduce_perf."
     return Output((), 0, 0, problem)
@@ -85,10 +89,12 @@ def read(text: str) -> Output:
 def compare(output: Output, scenario: Scenario, catalog: Catalog) -> Result:
     """Hold pasted measurements against the prediction for the scenario, on as many GPUs as the output names."""
     update: dict[str, object] = {"measured_efficiency": None, "graphs": None}
-    if output.ranks > 1:
-        update["gpus"] = output.ranks
+    node = communication.of_scenario(scenario, catalog).system.gpus_per_node
+    ranks = benchmark_output.ranks_about(output.ranks, output.allowed, scenario.gpus, node)
+    if ranks > 1:
+        update["gpus"] = ranks
         if output.hosts:
-            update["gpus_per_node"] = -(-output.ranks // output.hosts)
+            update["gpus_per_node"] = -(-ranks // output.hosts)
     question = scenario.model_copy(update=update)
     sizes = np.array([row.size for row in output.rows])
     times = np.array([row.time for row in output.rows])

@@ -20,7 +20,7 @@ from app.plan.communication import Communication, least_times, time_collective
 from app.plan.result import Finding
 from app.plan.scenario import Scenario
 from app.plan.site_calibration import NAMES, Sweep, calibrate
-from app.studies.benchmark_output import PORT, Output, read
+from app.studies.benchmark_output import PORT, Output, ranks_about, read
 from app.studies.curve import Curve, Series
 from app.studies.nccl_tests import LARGE, reached
 
@@ -163,15 +163,17 @@ def _error(ratios: Sequence[float]) -> float | None:
 def _part(output: Output, scenario: Scenario, catalog: Catalog) -> _Part | Finding:
     """An output on as many GPUs and nodes as it names; the scenario's where it names none."""
     changes: dict[str, object] = {"graphs": None}
-    if output.ranks > 1:
-        changes["gpus"] = output.ranks
-        if output.hosts or output.ranks <= communication.of_scenario(scenario, catalog).system.gpus_per_node:
-            changes["gpus_per_node"] = -(-output.ranks // max(output.hosts, 1))
+    node = communication.of_scenario(scenario, catalog).system.gpus_per_node
+    ranks = ranks_about(output.ranks, output.allowed, scenario.gpus, node)
+    if ranks > 1:
+        changes["gpus"] = ranks
+        if output.hosts or ranks <= node:
+            changes["gpus_per_node"] = -(-ranks // max(output.hosts, 1))
     try:
         fields = scenario.model_dump() | changes
         ran_on = Scenario.model_validate(fields, context={"catalog": catalog})
     except ValidationError:
-        return _unplaced(output.collective, output.ranks)
+        return _unplaced(output.collective, ranks)
     fabric = communication.of_scenario(ran_on, catalog)
     messages, times = (np.array(column) for column in zip(*output.rows, strict=True))
     if output.collective == PORT:

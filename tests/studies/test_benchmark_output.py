@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.studies.benchmark_output import LARGEST, LONGEST_LINE, MOST_ROWS, PORT, read
+from app.studies.benchmark_output import LARGEST, LONGEST_LINE, MOST_ROWS, PORT, ranks_about, read
 
 MICROSECOND = 1e-6
 Table = tuple[str, int, int, list[tuple[float, float]]]
@@ -75,6 +75,24 @@ def test_rows_beyond_what_can_be_sent_or_waited_for_are_no_results(size: int, ti
 def test_a_bare_row_says_by_its_bandwidths_what_it_is(factor: float, summed: str, collective: str, ranks: int) -> None:
     (found,) = tables(row(rest=f"-1 60.0 100.0 {100 * factor:.2f} 0", summed=summed))
     assert found[:2] == (collective, ranks)
+
+
+@pytest.mark.parametrize("gpus", [2, 8, 16, 64, 128])
+def test_the_row_with_the_most_digits_tells_the_ranks(gpus: int) -> None:
+    """At 1.37 GB/s two decimals allow 44 to 96 ranks for 64; at 180.21 GB/s no other."""
+    rates = 1.37, 12.9, 180.21
+    text = "".join(row(rest=f"-1 60.0 {rate:.2f} {rate * 2 * (1 - 1 / gpus):.2f} 0") for rate in rates)
+    (found,) = read(text)[0]
+    assert found.ranks == pytest.approx(gpus, abs=0.51 if gpus <= 64 else 1)
+    assert found.allowed is not None
+    assert found.allowed[0] <= gpus <= found.allowed[1]
+    assert ranks_about(found.ranks, found.allowed, gpus, 8) == gpus
+
+
+def test_ranks_that_are_listed_go_before_bandwidths() -> None:
+    text = ranks("a", "a", "b", "b") + row(rest="-1 60.0 100.00 187.50 0")
+    (found,) = read(text)[0]
+    assert (found.ranks, found.hosts, found.allowed) == (4, 2, None)
 
 
 @pytest.mark.parametrize("rest", ["-1 60.0 1.0 1.5 0", "-1 60.0 0.0 0.0 0", "-1 60.0 N/A N/A 0"])

@@ -388,3 +388,12 @@ def test_a_long_output_takes_little_memory_and_has_the_ranges_of_its_rows():
     assert len(many.rows) == 4000
     assert peak < 30e6
     assert [row.usual for row in (*many.rows[:3], *many.rows[-3:])] == [row.usual for row in few.rows]
+
+
+def test_rows_without_their_head_ran_on_the_cluster_that_is_planned():
+    """Bandwidths of two decimals told 52 GPUs for 64, by the first row: 6 % of latency and 4 % of bandwidth."""
+    bare = "\n".join(line for line in output("all-reduce", 8).splitlines() if not line.startswith("#"))
+    swept, found = own_sweep(CalibrateQuestion(gpu="h100-sxm", gpus=64, text=bare), CATALOG)
+    assert {row.gpus for row in swept.rows} == {64}
+    assert [factor.value for factor in swept.factors] == pytest.approx([1, 1, 1], abs=0.01)
+    assert not found
