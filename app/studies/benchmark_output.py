@@ -99,7 +99,7 @@ def _of_text(text: str) -> Iterator[Output]:
             yield output
             output, hosts, ranks = Output(), set(), set()
         if starts:
-            kind = "osu" if "OSU" in line else PORT if "#bytes" in line else "nccl"
+            kind = "osu" if "OSU" in line else _port_kind(line) if "#bytes" in line else "nccl"
         if named:
             output.collective = _collective(named[0]) or output.collective
         if rank:
@@ -113,6 +113,15 @@ def _of_text(text: str) -> Iterator[Output]:
     yield output
 
 
+_PORT_RATES = {PORT: units.parse("1 MiB/s", "B/s"), "port in bits": units.parse("1 Gb/s", "B/s")}
+"""What perftest counts rates in [B/s]: its MB in powers of two, and bits where it is told to report them."""
+
+
+def _port_kind(head: str) -> str:
+    """What the rates of a table of perftest are, by its head."""
+    return "port in bits" if "Gb/sec" in head else PORT
+
+
 def _collective(text: str) -> str:
     return next((name for pattern, name in _NAMES if pattern.search(text)), "")
 
@@ -122,12 +131,12 @@ def _row(line: str, kind: str, output: Output) -> tuple[float, float] | None:
     if kind == "osu":
         match = _OSU_ROW.match(line)
         return _kept(match[1], match[2]) if match else None
-    if kind == PORT:
+    if kind in _PORT_RATES:
         match = _PORT_ROW.match(line)
         if match is None or float(match[3]) <= 0:
             return None
         output.collective = PORT
-        rate = float(match[3]) * units.parse("1 MiB", "B")  # MB/s, which perftest counts in powers of two
+        rate = float(match[3]) * _PORT_RATES[kind]
         return _kept(match[1], float(match[1]) / rate * 1e6)
     match = _ROW.search(line.rstrip())
     if match is None:

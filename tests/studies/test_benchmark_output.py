@@ -150,6 +150,8 @@ def test_osu_prints_microseconds_and_perftest_mebibytes_a_second() -> None:
     assert tables(port) == [(PORT, 0, 0, [(2**20, 2**20 / (40000 * 2**20) * 1e6)])]  # 1 MiB at 40,000 MiB/s
     slow = head + " 2097152    5000    1.0    0.50     0.0\n"
     assert tables(slow) == [(PORT, 0, 0, [(2**21, 4e6)])]  # 2 MiB at half a MiB/s
+    in_bits = head.replace("MB/sec", "Gb/sec") + " 8000000    58000    0.00    400.00     0.005776\n"
+    assert tables(in_bits) == [(PORT, 0, 0, [(8e6, 160.0)])]  # --report_gbits: 8 MB at 50 GB/s
 
 
 def nccl(**row_of: Any) -> dict[str, Any]:

@@ -189,6 +189,10 @@ def test_a_port_says_what_its_bandwidth_is():
     found, _ = ask(PORT_HEAD + "".join(f" {2**power}{row}" for power in range(18, 24)))
     assert 0.88 < read_calibration(found.calibration).bandwidth.value < 0.95
     assert found.rows == ()
+    # the same as the acceptance sheet has it printed, in bits: 360 of 400 Gb/s
+    row = "    5000    0.00    360.00     0.046\n"
+    in_bits, _ = ask(PORT_HEAD.replace("MB/sec", "Gb/sec") + "".join(f" {2**power}{row}" for power in range(18, 24)))
+    assert in_bits.calibration == found.calibration
 
 
 def test_a_row_that_fits_no_model_is_a_finding():
