@@ -24,10 +24,13 @@ _ROW = re.compile(
 _RANK = re.compile(r"#\s+Rank\s+(\d+)\b[^#]*?\bon\s+(\S+)\s+device")
 _START = re.compile(r"#\s*nThread\b|#\s*Collective test starting|#\s*OSU\b|#bytes\s+#iterations")
 _NAMES = (
-    (re.compile(r"all_?reduce", re.I), "all-reduce"), (re.compile(r"all_?gather", re.I), "all-gather"),
-    (re.compile(r"reduce_?scatter", re.I), "reduce-scatter"), (re.compile(r"all_?to_?all", re.I), "all-to-all"),
+    (re.compile(r"all[-_ ]?reduce", re.I), "all-reduce"), (re.compile(r"all[-_ ]?gather", re.I), "all-gather"),
+    (re.compile(r"reduce[-_ ]?scatter", re.I), "reduce-scatter"),
+    (re.compile(r"all[-_ ]?to[-_ ]?all", re.I), "all-to-all"),
     (re.compile(r"broadcast|bcast", re.I), "broadcast"), (re.compile(r"\breduce(?:_perf|\b)", re.I), "reduce"),
 )  # fmt: skip
+_OTHER = re.compile(r"\bsend_?recv\w*|\b(?:gather|scatter|hypercube)\w*|(?<=#)\s*OSU\b.*", re.IGNORECASE)
+"""Programs that time something else than a collective of these."""
 _NAMED = re.compile(r"\b\w+_perf\b|#\s*OSU\b.*", re.IGNORECASE)
 _OSU_ROW = re.compile(r"^\s*(\d{1,12})\s+(\d+(?:\.\d+)?)(?:\s+[\d.]+)*\s*$")
 _PORT_ROW = re.compile(r"^\s*(\d{1,12})\s+\d+\s+(\d+(?:\.\d+)?)\s+(\d+(?:\.\d+)?)\s+\d+(?:\.\d+)?\s*$")
@@ -38,7 +41,7 @@ class Output:
     """One table of one benchmark.
 
     Attributes:
-        collective: one of ``COLLECTIVES``, or ``PORT``.
+        collective: one of ``COLLECTIVES``, ``PORT``, or what a program is called that times neither.
         ranks: GPUs that took part; 0 where the text does not say [1].
         hosts: nodes they stood in; 0 where the text does not say [1].
         allowed: the fewest and the most that its bandwidths allow as they are printed, where nothing else names them.
@@ -101,7 +104,7 @@ def _of_text(text: str) -> Iterator[Output]:
         if starts:
             kind = "osu" if "OSU" in line else _port_kind(line) if "#bytes" in line else "nccl"
         if named:
-            output.collective = _collective(named[0]) or output.collective
+            output.collective = _measured(named[0]) or output.collective
         if rank:
             ranks.add(int(rank[1]))
             hosts.add(rank[2])
@@ -124,6 +127,16 @@ def _port_kind(head: str) -> str:
 
 def _collective(text: str) -> str:
     return next((name for pattern, name in _NAMES if pattern.search(text)), "")
+
+
+def _measured(text: str) -> str:
+    """What a program measures: a collective, or what it is called itself where it is known to time none.
+
+    >>> _measured("reduce_scatter_perf"), _measured("sendrecv_perf"), _measured("# OSU MPI-CUDA Latency Test v7.3")
+    ('reduce-scatter', 'sendrecv_perf', 'OSU MPI-CUDA Latency Test v7.3')
+    """
+    other = _OTHER.search(text)
+    return _collective(text) or (other[0].strip() if other else "")
 
 
 def _row(line: str, kind: str, output: Output) -> tuple[float, float] | None:
@@ -296,7 +309,7 @@ def _json_row(
     if row is None:
         return 0
     collective = next(
-        filter(None, (_collective(str(settings[name])) for name in NAMED if name in settings)), "all-reduce"
+        filter(None, (_measured(str(settings[name])) for name in NAMED if name in settings)), "all-reduce"
     )
     ranks, nodes = _whole(settings, *RANKS), _whole(settings, *NODES)
     place = collective, ranks or nodes * _whole(settings, *EACH_NODE), nodes

@@ -13,7 +13,7 @@ from app.catalog.estimate import Z90
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas.arrays import Array
-from app.formulas.collectives.ideal import bus_factor
+from app.formulas.collectives.ideal import COLLECTIVES, bus_factor
 from app.plan import communication
 from app.plan.band import Band, interval, record, result
 from app.plan.communication import Communication, least_times, time_collective
@@ -163,6 +163,9 @@ def _error(ratios: Sequence[float]) -> float | None:
 def _part(output: Output, scenario: Scenario, catalog: Catalog) -> _Part | Finding:
     """An output on as many GPUs and nodes as it names; the scenario's where it names none."""
     changes: dict[str, object] = {"graphs": None}
+    if output.collective not in ("", PORT, *COLLECTIVES):
+        text = f"{output.collective} times no collective that the plan has; its output is left out."
+        return Finding("warning", "unplaced-output", text, ("text",), "Paste that of all_reduce_perf, or another.")
     node = communication.of_scenario(scenario, catalog).system.gpus_per_node
     ranks = ranks_about(output.ranks, output.allowed, scenario.gpus, node)
     if ranks > 1:

@@ -207,6 +207,26 @@ def test_a_row_that_fits_no_model_is_a_finding():
     assert [row.fits for row in found.rows].count(False) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (output("all-reduce", 2).replace("all_reduce_perf", "sendrecv_perf"), "sendrecv_perf"),
+        (output("all-gather", 2).replace("all_gather_perf", "gather_perf"), "gather_perf"),
+        ("# OSU MPI-CUDA Bandwidth Test v7.3\n# Size  Bandwidth (MB/s)\n1048576  24000\n", "OSU MPI-CUDA Bandwidth"),
+        ("# OSU MPI-CUDA Latency Test v7.3\n# Size  Latency (us)\n8  2.5\n1048576  60\n", "OSU MPI-CUDA Latency"),
+        (json.dumps({"name": "sendrecv_perf", "results": [{"size": 1024, "time": 30.5}]}), "sendrecv_perf"),
+    ],
+)  # fmt: skip
+def test_what_times_no_collective_is_said_and_left_out(text, name):
+    """A send and receive was read as an all-reduce, or a broadcast; megabytes a second as microseconds."""
+    found, (said,) = ask(text)
+    assert said.code == "unplaced-output"
+    assert said.message.startswith(name)
+    assert found.calibration == ""
+    both, _ = ask(text if text.startswith("{") else output("all-reduce", 2) + text)
+    assert {row.collective for row in both.rows} <= {"all-reduce"}
+
+
 def test_an_output_that_cannot_have_run_here_is_said_and_left_out():
     found, findings = ask(
         output("all-reduce", 2) + output("all-reduce", 2).replace("node-", "n" * 3), gpu="h100-sxm", algorithm="collnet"
