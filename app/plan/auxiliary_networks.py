@@ -46,8 +46,12 @@ class AuxiliaryNetwork:
 def auxiliary_networks(
     cluster: Cluster, request: NetworkRequest, prices: PriceList, compute: PricedDesign | None
 ) -> Iterator[AuxiliaryNetwork]:
-    """Storage and management networks that are switched on, sized by the same machinery as the compute network."""
+    """Storage and management networks that are switched on, sized by the same machinery as the compute network.
+
+    They join the spare nodes too.
+    """
     catalog = prices.catalog
+    cluster = cluster.with_spares()
     if request.storage_network:
         adapters = cluster.nodes * cluster.platform.storage_nics
         yield from _sized("storage", *_storage(cluster, catalog), prices, adapters)
@@ -72,6 +76,7 @@ Asked = tuple[tuple[SwitchPair, ...], Cluster, NetworkRequest]
 
 def asked_beside(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Iterator[Asked]:
     """What is asked of the fabrics of these networks, which can be chosen before, with those of other clusters."""
+    cluster = cluster.with_spares()
     asked = [
         *([_storage(cluster, catalog)] if request.storage_network else ()),
         *([_in_band(cluster, catalog)] if request.management_network else ()),

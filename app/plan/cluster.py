@@ -93,6 +93,11 @@ class Cluster:
         """The same with each of some numbers of GPUs [1]."""
         return each_but(self, {"gpus": gpus, "nodes": [-(-many // self.gpus_per_node) for many in gpus]})
 
+    def with_spares(self) -> "Cluster":
+        """The cluster with its spare nodes among the others."""
+        spares = self.request.spare_nodes
+        return but(self, nodes=self.nodes + spares) if spares else self
+
     def fields(self) -> dict[str, Any]:
         """What the hardware fills into a scenario's blanks, by the scenario's names."""
         return {

@@ -112,7 +112,7 @@ class Network:
         sizes: dict[str, Any] = {name: getattr(self.cluster, name)[places] for name in ("gpus", "nodes")}
         clusters = but(self.cluster, **sizes)
         built = self.built and bill_of_materials.rows_of(self.built, clusters, places)
-        spared = self.spared and bill_of_materials.rows_of(self.spared, _with_spares(clusters), places)
+        spared = self.spared and bill_of_materials.rows_of(self.spared, clusters.with_spares(), places)
         return but(self, cluster=clusters, built=built, spared=spared)
 
     @property
@@ -455,7 +455,7 @@ def _network(
     built = _buildable(wanted, cluster, request, prices) if wanted else None
     spared = None
     if built and cluster.request.spare_nodes:
-        larger = _with_spares(cluster)
+        larger = cluster.with_spares()
         spared = _buildable(choose(choices, larger, request, prices), larger, request, prices)
     return Network(
         cluster=cluster,
@@ -489,13 +489,8 @@ def together(networks: Sequence[Network]) -> Network:
         first,
         cluster=clusters,
         built=bill_of_materials.together(built, clusters) if built else None,
-        spared=bill_of_materials.together(spared, _with_spares(clusters)) if spared else None,
+        spared=bill_of_materials.together(spared, clusters.with_spares()) if spared else None,
     )
-
-
-def _with_spares(cluster: Cluster) -> Cluster:
-    """The cluster with its spare nodes among the others."""
-    return but(cluster, nodes=cluster.nodes + cluster.request.spare_nodes)
 
 
 def choose_with_spares(asked: Sequence[Asked], prices: PriceList) -> list[Chosen]:
@@ -506,7 +501,7 @@ def choose_with_spares(asked: Sequence[Asked], prices: PriceList) -> list[Chosen
     spared = [place for place, (_, cluster, _) in enumerate(asked) if cluster.request.spare_nodes]
     if not spared:
         return chosen
-    larger = [(choices, _with_spares(cluster), request) for choices, cluster, request in map(asked.__getitem__, spared)]
+    larger = [(choices, cluster.with_spares(), request) for choices, cluster, request in map(asked.__getitem__, spared)]
     same = {
         place: _as_designed(choice, design, *asked[place][1:])
         for place, (_, cluster, request), (choice, design, _) in zip(

@@ -38,6 +38,20 @@ def test_spare_nodes_are_bought_with_ports_of_the_network():
     assert sum(line.cost.typical for line in bill[1:] if line.cost) == pytest.approx(paid(spared)["spare nodes"])
 
 
+def test_spare_nodes_are_joined_to_storage_and_management_too():
+    asked = {"storage_network": True, "management_network": True, "gpus": 1024}
+    spared, larger = plan_of(**asked, spare_nodes=16), plan_of(**asked | {"gpus": 1152})
+    # 128 nodes that train and 16 that stand by have the links of 144: two of storage, two in-band, one a controller
+    for few, many in zip(spared.fabric.networks, larger.fabric.networks, strict=True):
+        assert few.role == many.role
+        if not few.role.startswith("out-of-band"):  # one port for each switch of the compute network too
+            assert few.links == many.links
+            assert few.cost == many.cost
+    bare = plan_of(**asked)
+    ports = [plan.fabric.networks[-1].links.node_leaf for plan in (bare, spared)]
+    assert ports[1] - ports[0] >= 16
+
+
 def test_a_plan_with_spare_nodes_asked_again_is_the_same():
     # 64 nodes alone are cheapest in two units of 32, with eight more in two of 38: a third unit of 32 would draw more.
     first = plan_of(gpu="gh200", gpus=256, scale_out="ultra-ethernet-800", spare_nodes=8, oversubscription=10)
