@@ -25,7 +25,7 @@ from app.formulas.training.divisibility import divisors
 from app.formulas.training.exchanges import exchanges, layer_exchanges
 from app.formulas.training.fixed_degrees import FixedDegrees
 from app.formulas.training.parallelism_search import best
-from app.formulas.training.search import Search
+from app.formulas.training.search import Contests, Search
 from app.formulas.training.search_bounds import ShareBounds
 from app.formulas.training.search_cache import Kept
 from app.formulas.training.search_grid import Shares
@@ -189,7 +189,12 @@ def test_how_many_are_looked_at_first_changes_no_answer_to_many_searches(
     several += [replace(base, gpus=other, links=links(CATALOG, "a100-sxm", other)) for other in (64, 240, 13)]
     several.append(replace(base, job=Job(1024.0, 512.0)))
     for splits, at_once in ((0, 0), (3, 0), (60, 0), (10_000, 0), (0, 10**9), (60, 10**9)):
-        for name, value in {"SPLITS_AT_ONCE": at_once, "SHARES": splits, "SPLITS": splits}.items():
+        for name, value in {
+            "SPLITS_AT_ONCE": at_once,
+            "SHARES": splits,
+            "SPLITS": splits,
+            "SPLITS_OF_ALL": splits,
+        }.items():
             monkeypatch.setattr(search_shortlist, name, value)
         monkeypatch.setattr(search_choice, "PROMISING_TOGETHER", splits)
         for quickest in (1, 30):
@@ -205,6 +210,35 @@ def test_how_many_are_looked_at_first_changes_no_answer_to_many_searches(
                 assert one.smallest_memory == pytest.approx(alone.smallest_memory, rel=1e-15, nan_ok=True)
 
 
+@pytest.mark.parametrize("at_once", [0, 10**9])
+@pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
+def test_what_wins_a_contest_is_found_as_without_one(model, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_shortlist, "SPLITS_AT_ONCE", at_once)
+    monkeypatch.setattr(search_shortlist, "SPLITS_OF_ALL", 3)
+    base = Search(model, Job(4096.0, 512.0), A100, SOFT, CAL, LINKS, 256)
+    # of the last contest nothing divides, or fits
+    batches = np.array([512.0, 768.0, 1024.0, 480.0, 960.0, 256.0, 512.0, 1024.0, 1.0, 512.0])
+    several = [replace(base, job=Job(4096.0, batch)) for batch in batches]
+    several[-1] = replace(base, gpu=replace(A100, memory_capacity=5e9))
+    contests = Contests(np.array([0, 0, 0, 1, 1, 1, 2, 2, 3, 3]), 1 / batches)
+    alone = parallelism_search.best_of(several, quickest=1)
+    answers = parallelism_search.best_of(several, quickest=1, contests=contests)
+    for number in range(4):
+        places = np.flatnonzero(contests.number == number)
+
+        def score(place: int, found=alone) -> float:
+            return found[place].time[0] / batches[place] if found[place].feasible else np.inf
+
+        winner = min(places, key=score)
+        assert min(places, key=lambda place: score(place, answers)) == winner
+        assert answers[winner].best() == alone[winner].best()
+        assert answers[winner].smallest == alone[winner].smallest
+        np.testing.assert_array_equal(answers[winner].time, alone[winner].time)
+    assert [one.divisible for one in answers] == [one.divisible for one in alone]
+    # where all is known at once there is nothing to leave out
+    assert at_once or sum(one.evaluated for one in answers) < sum(one.evaluated for one in alone)
+
+
 @pytest.mark.parametrize("slow", [0.0, 0.1])
 @pytest.mark.parametrize("fixed", [FixedDegrees(), FixedDegrees(virtual_pipeline=2), FixedDegrees(bidirectional=True)])
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
@@ -216,7 +250,7 @@ def test_no_way_to_run_a_job_is_beyond_what_its_share_has_room_and_time_for(
     several = [one, replace(one, job=Job(4096.0, 384.0)), replace(one, gpus=60, links=links(CATALOG, "a100-sxm", 60))]
     shares, limits = Shares.of([each.space for each in several]), np.full(3, 40e9)
     merged, groups = Search.merged(several), shares.groups
-    bounds = ShareBounds.of(merged, Space.merged([each.space for each in several]), shares, limits)
+    bounds = ShareBounds(merged, Space.merged([each.space for each in several]), shares, limits)
     degrees = zip(
         shares.owner.tolist(),
         groups.stages.pipeline[groups.kind[shares.group]].tolist(),
@@ -234,7 +268,8 @@ def test_no_way_to_run_a_job_is_beyond_what_its_share_has_room_and_time_for(
         level = np.searchsorted(groups.recompute, 2 * ways.recompute + ways.recompute_core)
         size = ways.micro_batch
         assert np.all(size <= bounds.room[level, share] * (1 + 1e-9))
-        least = bounds.times[level, share] + (size - 1) * bounds.waits[level, share]
+        times, waits = bounds.times
+        least = times[level, share] + (size - 1) * waits[level, share]
         alike = step.time_without_straggler(found.time, search.deviations, cal)
         assert np.all(least <= alike * (1 + 1e-9))
         assert np.max(least / alike) > 0.7  # and not far below

@@ -37,7 +37,7 @@ from app.formulas.training.columns import Whole
 from app.formulas.training.divisibility import Counts, Flags, batch_divides, gpus_divide, staged
 from app.formulas.training.fitting import Enumeration, Fitting
 from app.formulas.training.fixed_degrees import NONE, OPTIMIZER
-from app.formulas.training.search import Search, SearchResult
+from app.formulas.training.search import Contests, Search, SearchResult
 from app.formulas.training.search_choice import all_worth, quickest_timed
 from app.formulas.training.search_field import Field
 from app.formulas.training.search_shortlist import families_of, quickest_together
@@ -56,16 +56,21 @@ def best(search: Search, budget: float = 1.0, timed: bool = True, quickest: int 
 
 
 def best_of(
-    searches: Sequence[Search], budget: float = 1.0, timed: bool = True, quickest: int | None = None
+    searches: Sequence[Search],
+    budget: float = 1.0,
+    timed: bool = True,
+    quickest: int | None = None,
+    contests: Contests | None = None,
 ) -> list[SearchResult]:
     """The same of several searches of one model, stack and calibration with `alike` links, timed in one call.
 
-    Their GPUs, jobs and links may differ in numbers. The quickest of them are looked for in one table.
+    Their GPUs, jobs and links may differ in numbers. The quickest of them are looked for in one table, and not where
+    only the best of each is wanted and it cannot win its contest.
     """
     if any(search.fixed.single for search in searches):
         return [_single(search, search.limit(budget)) for search in searches]
     if timed and quickest is not None and len(searches) > 1:
-        return quickest_together(searches, budget, quickest)
+        return quickest_together(searches, budget, quickest, contests)
     merged, limits = Search.merged(searches), np.array([search.limit(budget) for search in searches])
     enumeration = Enumeration.of([search.space for search in searches])
     fitting = Fitting.of(merged, limits, enumeration).frugal(merged)

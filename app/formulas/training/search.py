@@ -110,7 +110,8 @@ class SearchResult:
         enumerated: whole configurations whose degrees multiply to the cluster [1].
         divisible: those whose layers, heads, batch and experts divide [1].
         feasible: those that also fit in memory, of each that differ in recomputation only the least; where only the
-            quickest of several searches are wanted, at least one of these if there is one [1].
+            quickest of several searches are wanted, at least one of these if there is one, or none if the search
+            loses a contest [1].
         evaluated: those timed; the other feasible ones are provably slower [1].
         parallelism: the timed ones, quickest first, as arrays.
         time: their step times; NaN where nobody asked, or everything is given and there is nothing to compare [s].
@@ -132,3 +133,30 @@ class SearchResult:
     def best(self, rank: int = 0) -> Parallelism | None:
         """The configuration of this rank; ``None`` where so many did not fit."""
         return row(self.parallelism, rank) if rank < len(self.time) else None
+
+
+@dataclass(frozen=True)
+class Contests:
+    """Searches of which only those are wanted whose best steps weigh least among their rivals.
+
+    Attributes:
+        number: of each search, that of its contest [1].
+        weight: of each, by what its step times are multiplied before they are compared [1].
+    """
+
+    number: Whole
+    weight: Numbers
+
+    def limits(self, times: Numbers) -> Numbers:
+        """What the best step of each may take that wins, if those of all take no longer than some times [s].
+
+        >>> Contests(np.array([0, 0, 1]), np.array([1.0, 2.0, 1.0])).limits(np.array([4.0, 3.0, 5.0]))
+        array([4., 2., 5.])
+        """
+        least = np.full(int(self.number.max(initial=-1)) + 1, np.inf)
+        np.minimum.at(least, self.number, times * self.weight)
+        return np.asarray(least[self.number] / self.weight)
+
+    def some(self, places: Sequence[int]) -> Contests:
+        """Those of some of the searches."""
+        return Contests(self.number[places], self.weight[places])

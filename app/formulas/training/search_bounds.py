@@ -7,7 +7,7 @@ can be that fit, and that take no longer than a step that is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import LEAST
 from app.formulas.records import but
 from app.formulas.training import exchanges, step
-from app.formulas.training.columns import Numbers, Whole
+from app.formulas.training.columns import Numbers
 from app.formulas.training.divisibility import Flags
 from app.formulas.training.exchanges import Exchange
 from app.formulas.training.search import Search
@@ -23,24 +23,16 @@ from app.formulas.training.search_grid import Shares, Splits
 from app.formulas.training.search_space import Space
 
 
-@dataclass(frozen=True)
 class ShareBounds:
     """What shares take at least, by level of recomputation.
 
     Attributes:
-        owner: of each share, the place of its search [1].
-        times: with one sequence in a micro-batch, where nodes do not spread; endless where nothing fits [s].
-        waits: what each further sequence in it adds [s].
+        merged: the searches as one.
+        shares: what divides of them.
         room: sequences in a micro-batch for which there is memory, parts of one too [1].
     """
 
-    owner: Whole
-    times: Numbers
-    waits: Numbers
-    room: Numbers
-
-    @classmethod
-    def of(cls, merged: Search, space: Space, shares: Shares, limits: Numbers) -> ShareBounds:
+    def __init__(self, merged: Search, space: Space, shares: Shares, limits: Numbers) -> None:
         """Those of some shares.
 
         Args:
@@ -49,42 +41,55 @@ class ShareBounds:
             shares: what divides of them.
             limits: memory that may be filled of each [B].
         """
-        room, (layers, heads) = _room(space, shares, limits), _sequence_times(merged, shares)
-        search = merged.of_owners(shares.owner)
-        parallelism = search.parallelism({**shares.columns(most=True), "micro_batch": np.ones(len(shares.owner))})
-        depth = search.shape.depth
+        self.merged, self.shares, self.room = merged, shares, _room(space, shares, limits)
+
+    @cached_property
+    def times(self) -> tuple[Numbers, Numbers]:
+        """With one sequence in a micro-batch, where nodes do not spread, and what each further sequence adds [s].
+
+        Endless where nothing fits.
+        """
+        layers, heads = _sequence_times(self.merged, self.shares)
+        search, one = self.merged.of_owners(self.shares.owner), {"micro_batch": np.ones(len(self.shares.owner))}
+        parallelism, depth = search.parallelism(self.shares.columns(most=True) | one), search.shape.depth
         stages = step.stage_time(layers, heads, depth, parallelism, search.calibration)
-        waits = np.broadcast_to(step.bubble_time(layers, 0.0, depth, parallelism), room.shape)
+        waits = np.broadcast_to(step.bubble_time(layers, 0.0, depth, parallelism), self.room.shape)
         times = parallelism.micro_batches(search.job) * stages + waits
-        return cls(shares.owner, np.where(room >= 1, times, np.inf), waits, room)
+        return np.where(self.room >= 1, times, np.inf), waits
 
     @property
     def least(self) -> Numbers:
         """What each takes at least, whatever is recomputed [s]."""
-        least: Numbers = self.times.min(axis=0, initial=np.inf)
+        least: Numbers = self.times[0].min(axis=0, initial=np.inf)
         return least
 
-    def levels(self, splits: Splits, most: Numbers) -> Flags:
+    def levels(self, splits: Splits, most: Numbers | None = None) -> Flags:
         """By level of recomputation, which splits of them may fit and take no longer than a time of their search.
 
         Args:
             splits: the splits.
-            most: these times, where nodes do not spread [s].
+            most: these times, where nodes do not spread; any if ``None`` [s].
         """
         size, share = splits.micro_batch, splits.share
         levels: Flags = size <= self.room[:, share]
-        levels &= self.times[:, share] + (size - 1) * self.waits[:, share] <= most[splits.owner]
+        if most is not None:
+            times, waits = self.times
+            levels &= times[:, share] + (size - 1) * waits[:, share] <= most[splits.owner]
         return levels
 
-    def micro_batches(self, most: Numbers) -> Numbers:
+    def micro_batches(self, most: Numbers | None = None) -> Numbers:
         """Sequences in a micro-batch with which steps of each may take no longer than a time of its search [1].
 
         Args:
-            most: these times, where nodes do not spread [s].
+            most: these times, where nodes do not spread; any if ``None`` [s].
         """
+        if most is None:
+            every: Numbers = self.room.max(axis=0, initial=0.0)
+            return every
+        times, waits = self.times
         with np.errstate(divide="ignore", invalid="ignore"):
-            left = most[self.owner] - self.times
-            sizes = np.where(self.waits > 0, 1 + left / self.waits, np.inf)
+            left = most[self.shares.owner] - times
+            sizes = np.where(waits > 0, 1 + left / waits, np.inf)
         possible: Numbers = np.where(left >= 0, np.minimum(self.room, sizes), 0.0).max(axis=0, initial=0.0)
         return possible
 

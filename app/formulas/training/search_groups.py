@@ -193,8 +193,7 @@ def _divided(
     """
     (t, c, e), fixed = axes, merged.fixed
     p_tried, t_tried, c_tried = (
-        np.array([np.isin(values, each[name]) for each in lists])
-        for name, values in (("pipeline", stages.pipeline), ("tensor", t), ("context", c))
+        _tried(lists, name, values) for name, values in (("pipeline", stages.pipeline), ("tensor", t), ("context", c))
     )
     tried = p_tried[:, :, None, None] & t_tried[:, None, :, None] & c_tried[:, None, None, :]
     places = cluster, kind, tensor, context = np.nonzero(tried)
@@ -204,6 +203,17 @@ def _divided(
     spread &= whole & fixed.shares(data * across[2])
     spread &= heads_exchange(merged.shape, across[0], across[2], fixed.context_exchange)
     return places, data[:, 0], whole[:, 0], spread
+
+
+def _tried(lists: Lists, name: str, values: Whole) -> Flags:
+    """Which values of a degree are tried, by cluster and value."""
+    degrees = [each[name] for each in lists]
+    tried = np.zeros((len(lists), len(values) + 1), bool)
+    every, cluster = [*chain.from_iterable(degrees)], np.repeat(np.arange(len(lists)), [*map(len, degrees)])
+    place = np.searchsorted(values, np.array(every, np.int64))
+    known = np.append(values, -1)[place] == every
+    tried[cluster[known], place[known]] = True
+    return tried[:, :-1]
 
 
 def _union(lists: Lists, name: str) -> list[int]:

@@ -14,11 +14,12 @@ import numpy as np
 
 from app.formulas.records import but
 from app.formulas.training import step
+from app.formulas.training.arguments import Parallelism
 from app.formulas.training.columns import Numbers, Whole, blocks
 from app.formulas.training.divisibility import Flags
 from app.formulas.training.fitting import Enumeration, Fitting, Timed
 from app.formulas.training.layer_times import Layers
-from app.formulas.training.search import Search, SearchResult
+from app.formulas.training.search import Contests, Search, SearchResult
 from app.formulas.training.search_bounds import ShareBounds
 from app.formulas.training.search_choice import (
     ROUNDING,
@@ -31,7 +32,7 @@ from app.formulas.training.search_field import Field
 from app.formulas.training.search_grid import Grid, Shares, Splits
 from app.formulas.training.search_space import Space
 
-SHARES, SPLITS = 16, 24
+SHARES, SPLITS = 10, 24
 """Shares, and of their splits those, with the lowest bounds of each search that are looked at first."""
 SPLITS_AT_ONCE, SPLITS_OF_ALL = 12_000, 80
 """Splits up to which no shares are looked at before others, and how many of each search are then looked at first."""
@@ -46,16 +47,19 @@ def families_of(searches: Sequence[Search]) -> Whole:
     return np.array([first.setdefault(key, place) for place, key in enumerate(keys)])
 
 
-def quickest_together(searches: Sequence[Search], budget: float, many: int) -> list[SearchResult]:
+def quickest_together(
+    searches: Sequence[Search], budget: float, many: int, contests: Contests | None = None
+) -> list[SearchResult]:
     """So many of the quickest of each search, with their times.
 
     Args:
         searches: of one model, stack and calibration, with `alike` links.
         budget: share of the memory capacity that may be filled [1].
         many: how many are wanted [1].
+        contests: which of them need no answer if others are better; only of one that is wanted.
     """
     table = _Table(searches, budget)
-    results = table.quickest(many)
+    results = table.quickest(many, contests if many == 1 else None)
     results |= table.unfit([place for place in range(len(searches)) if place not in results])
     return [results[place] for place in range(len(searches))]
 
@@ -77,7 +81,7 @@ class _Table:
         self.merged, self.families = Search.merged(searches), families_of(searches)
         self.space, self.shares = Space.merged(spaces), Shares.of(spaces)
         self.limits = np.array([search.limit(budget) for search in searches])
-        self.bounds = ShareBounds.of(self.merged, self.space, self.shares, self.limits * (1 + ROUNDING))
+        self.bounds = ShareBounds(self.merged, self.space, self.shares, self.limits * (1 + ROUNDING))
 
     def unfit(self, places: Sequence[int]) -> dict[int, SearchResult]:
         """The answers to some searches of which nothing fits."""
@@ -88,65 +92,85 @@ class _Table:
         results = every.results(self.merged, every.untimed(), None)
         return {place: results[place] for place in places}
 
-    def quickest(self, many: int) -> dict[int, SearchResult]:
-        """So many of the quickest of each search of which something fits, by its place."""
-        every = int(self.shares.sizes.many.sum()) <= SPLITS_AT_ONCE
-        results: dict[int, SearchResult] = {}
-        most = np.full(self.searches, np.inf)
-        first = self._field(self._first(every, many), most, (SPLITS_OF_ALL if every else SPLITS) + EACH * many)
-        if first is not None:
-            field, beyond = first
-            timed = quickest_timed(field, many) if every else promising_timed(field, many)
-            most = np.array([time_of_rank(each.time, many) for each in timed])
-            if every:
-                known = most <= beyond
-                results = self._results(field, timed, many, known)
-                most[known] = 0.0
-        rest = self._field(self.bounds.micro_batches(self._alike(most)), most)
-        if rest is not None:
-            field, _ = rest
-            results |= self._results(field, quickest_timed(field, many, most), many, most > 0)
-        return results
+    def quickest(self, many: int, contests: Contests | None) -> dict[int, SearchResult]:
+        """So many of the quickest of each search of which something fits, by its place, and those that lose."""
+        if int(self.shares.sizes.many.sum()) <= SPLITS_AT_ONCE:
+            results, most = self._known_at_once(many)
+        else:
+            results, most = {}, self._enough(many)
+        if contests is not None:
+            most = np.minimum(most, contests.limits(most) * (1 + ROUNDING))
+        most[[*results]] = 0.0
+        if np.any(most > 0):
+            results |= self._rest(most, many)
+        lost = np.flatnonzero(most < np.inf).tolist()
+        return {place: self._without(place) for place in lost} | results
 
-    def _first(self, every: bool, many: int) -> Numbers:
-        """Most sequences in a micro-batch of each share that is looked at first [1].
+    def _rest(self, most: Numbers, many: int) -> dict[int, SearchResult]:
+        """The same of all that take no longer than some time of their search [s]."""
+        alike = self._alike(most)
+        splits = self.shares.splits(self.bounds.micro_batches(alike))
+        looked_at = self._field(splits, self.bounds.levels(splits, alike), most)
+        if looked_at is None:
+            return {}
+        field, _ = looked_at
+        return self._results(field, quickest_timed(field, many, most), many, most > 0)
 
-        All where there are few splits; else a few shares with the lowest bounds whose layers stay in a domain.
+    def _without(self, place: int) -> SearchResult:
+        """The answer to a search that loses its contest, of which no way to run the job is wanted."""
+        counts = int(self.shares.enumerated[place]), int(self.shares.divisible[place])
+        return SearchResult(*counts, 0, 0, Parallelism(), np.empty(0), np.empty(0), np.nan, None)
+
+    def _known_at_once(self, many: int) -> tuple[dict[int, SearchResult], Numbers]:
+        """The same as far as it is known from the splits with the lowest bounds.
+
+        With what so many of each take no longer than; endless where they are fewer [s].
         """
-        if every:
-            return self.bounds.micro_batches(np.full(self.searches, np.inf))
-        near = np.where(self._near(), self.bounds.least, np.inf)
-        most = lowest_of_each(near, self._ends(self.shares.owner), SHARES + EACH * many)
-        return np.where(near <= most[self.shares.owner], self.bounds.micro_batches(most), 0.0)
+        splits, endless = self.shares.splits(self.bounds.micro_batches()), np.full(self.searches, np.inf)
+        looked_at = self._field(splits, self.bounds.levels(splits), endless, SPLITS_OF_ALL + EACH * many)
+        if looked_at is None:
+            return {}, endless
+        field, beyond = looked_at
+        timed = quickest_timed(field, many)
+        enough = np.array([time_of_rank(each.time, many) for each in timed])
+        return self._results(field, timed, many, enough <= beyond), enough
+
+    def _enough(self, many: int) -> Numbers:
+        """What so many ways of each search take no longer than, as far as some are soon known; else endless [s].
+
+        Of the shares with the lowest bounds some are timed.
+        """
+        least, endless = self.bounds.least, np.full(self.searches, np.inf)
+        most = lowest_of_each(least, self._ends(self.shares.owner), SHARES + EACH * many)
+        wanted = least <= most[self.shares.owner]
+        splits = self.shares.splits(np.where(wanted, self.bounds.micro_batches(most), 0.0))
+        looked_at = self._field(splits, self.bounds.levels(splits), endless, SPLITS + EACH * many)
+        if looked_at is None:
+            return endless
+        return np.array([time_of_rank(each.time, many) for each in promising_timed(looked_at[0], many)])
 
     def _results(self, field: Field, timed: Sequence[Timed], many: int, wanted: Flags) -> dict[int, SearchResult]:
         """The quickest of the searches that are wanted of which something fits."""
         results = field.fitting.results(self.merged, timed, many)
-        return {place: results[place] for place in np.flatnonzero(wanted & (field.fitting.feasible > 0)).tolist()}
+        return {place: results[place] for place in np.flatnonzero(wanted).tolist() if len(timed[place].time)}
 
     def _alike(self, most: Numbers) -> Numbers:
         """What steps take at most where nodes do not spread, that take no longer than some time [s]."""
         return np.asarray(step.time_without_straggler(most, self.merged.deviations, self.merged.calibration))
 
-    def _near(self) -> Flags:
-        """Whether the ranks of a layer of each share stay in a domain."""
-        (t, c, _), groups, group = self.shares.groups.axes, self.shares.groups, self.shares.group
-        search = self.merged.of_owners(self.shares.owner)
-        near: Flags = t[groups.tensor[group]] * c[groups.context[group]] <= search.gpu.scale_up_domain
-        return near
-
-    def _field(self, sizes: Numbers, most: Numbers, lowest: int | None = None) -> tuple[Field, Numbers] | None:
-        """What fits and takes no longer than some time of its search at least, and this; ``None`` where nothing may.
+    def _field(
+        self, splits: Splits, levels: Flags, most: Numbers, lowest: int | None = None
+    ) -> tuple[Field, Numbers] | None:
+        """What of some splits takes no longer than some time of its search at least, and this; ``None`` of none.
 
         Args:
-            sizes: most sequences in a micro-batch of each share [1].
+            splits: the splits.
+            levels: of recomputation, those that each may have.
             most: the times [s].
             lowest: of how many splits of each search, those with the lowest bounds; all if ``None`` [1].
         """
-        splits = self.shares.splits(sizes)
         if not len(splits.owner):
             return None
-        levels = self.bounds.levels(splits, self._alike(most))
         layers = Layers.of(self.merged, self.families, splits, levels)
         floors = self._floors(splits, layers, levels)
         if lowest is not None:

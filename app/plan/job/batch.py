@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from math import gcd, inf, isnan, log
 
-from app.formulas.training.search import SearchResult
+import numpy as np
+
+from app.formulas.training.search import Contests, SearchResult
 from app.plan.band import nan_is_an_answer
 from app.plan.job.inputs import JobSetup
 from app.plan.job.search_together import search_all
@@ -45,12 +47,16 @@ def _best_of(setups: Sequence[JobSetup], batches: Sequence[Sequence[int]], quick
     tried = [
         [setup.with_batch(batch) for batch in some] or [setup] for setup, some in zip(setups, batches, strict=True)
     ]
-    searches = iter(search_all([candidate for candidates in tried for candidate in candidates], quickest))
+    every = [(setup, batch) for setup, candidates in zip(setups, tried, strict=True) for batch in candidates]
+    contests = Contests(
+        number=np.repeat(np.arange(len(tried)), [*map(len, tried)]),
+        weight=np.array([_penalty(setup, of_batch) / of_batch.request.batch for setup, of_batch in every]),
+    )
+    searches = iter(search_all([of_batch for _, of_batch in every], quickest, contests))
     taken = []
     for setup, candidates in zip(setups, tried, strict=True):
-        usual, aversion = setup.request.batch, setup.catalog.training["batch"]["aversion"].typical
-        found = [(candidate, next(searches)) for candidate in candidates]
-        taken.append(min(found, key=partial(_score, usual, aversion)))
+        searched_each = [(candidate, next(searches)) for candidate in candidates]
+        taken.append(min(searched_each, key=partial(_score, setup)))
     return taken
 
 
@@ -69,11 +75,16 @@ def _even(setup: JobSetup, offered: Sequence[tuple[int, int]]) -> int | None:
     )
 
 
-def _score(usual: int, aversion: float, candidate: Settled) -> tuple[float, float]:
+def _penalty(usual: JobSetup, setup: JobSetup) -> float:
+    """As how much slower it counts that a job has another batch than usual."""
+    return 1 + setup.catalog.training["batch"]["aversion"].typical * _apart(setup.request.batch, usual.request.batch)
+
+
+def _score(usual: JobSetup, candidate: Settled) -> tuple[float, float]:
     """How long tokens take, and how far the batch is from the usual one: the lower, the better."""
     setup, search = candidate
-    apart, fast = _apart(setup.request.batch, usual), pace(search, setup.request.batch)
-    return (1 + aversion * apart) / fast if fast else inf, apart
+    fast = pace(search, setup.request.batch)
+    return _penalty(usual, setup) / fast if fast else inf, _apart(setup.request.batch, usual.request.batch)
 
 
 @nan_is_an_answer

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 
 from app.formulas.training import parallelism_search
 from app.formulas.training.arguments import RING
-from app.formulas.training.search import SearchResult
+from app.formulas.training.search import Contests, SearchResult
 from app.formulas.training.stacking import alike
 from app.plan.job.inputs import JobSetup
 
@@ -12,8 +12,13 @@ AT_ONCE = 96
 """Searches in one call: more gain no time, and take some hundred kilobytes each."""
 
 
-def search_all(setups: Sequence[JobSetup], quickest: int | None) -> list[SearchResult]:
-    """The search of each job: those on links of one structure, of one model and GPU, are one call."""
+def search_all(
+    setups: Sequence[JobSetup], quickest: int | None, contests: Contests | None = None
+) -> list[SearchResult]:
+    """The search of each job: those on links of one structure, of one model and GPU, are one call.
+
+    Of those that cannot win their contest the answer may be left out.
+    """
     if len(setups) == 1:
         return [setups[0].search(quickest=quickest)]
     groups: dict[Hashable, list[int]] = {}
@@ -24,7 +29,8 @@ def search_all(setups: Sequence[JobSetup], quickest: int | None) -> list[SearchR
         for start in range(0, len(places), AT_ONCE):
             block = places[start : start + AT_ONCE]
             searches = [setups[place].asked for place in block]
-            results = parallelism_search.best_of(searches, setups[block[0]].budget, quickest=quickest)
+            rivals = None if contests is None else contests.some(block)
+            results = parallelism_search.best_of(searches, setups[block[0]].budget, quickest=quickest, contests=rivals)
             by_place |= zip(block, results, strict=True)
     return [by_place[place] for place in range(len(setups))]
 
