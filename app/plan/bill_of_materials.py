@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from app.catalog.entries import Content, Switch
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
+from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas import costs
 from app.formulas.arrays import Array, any_, where
 from app.formulas.fabric import design as fabric_design
@@ -44,6 +45,11 @@ def draws_or_nan(estimate: Estimate | None) -> Floats:
     return estimate.draws() if estimate else UNKNOWN
 
 
+def _taken(estimate: Estimate | None, sampling: Sampling) -> Array:
+    """The same of any sampling."""
+    return sampling(estimate) if estimate else UNKNOWN if sampling.drawn else np.nan
+
+
 class Line(NamedTuple):
     """A line of the bill of materials: so many of a part, and what all of them draw at most; of several bills that are
     one, columns of these.
@@ -64,7 +70,11 @@ class Line(NamedTuple):
     @property
     def cost(self) -> Array:
         """Price of all of them [USD]."""
-        return costs.line(self.quantity, draws_or_nan(self.price))
+        return self.cost_in(DRAWS)
+
+    def cost_in(self, sampling: Sampling) -> Array:
+        """The same in draws, or typically."""
+        return costs.line(self.quantity, _taken(self.price, sampling))
 
     def at(self, places: Any) -> "Line":
         """Rows of the columns."""
@@ -117,8 +127,16 @@ class Cabled(NamedTuple):
 
     media: Mapping[str, Medium | None]
     bill: tuple[tuple[Line, Array], ...]
-    power: Floats
-    typical_power: Floats
+    power: Array
+    typical_power: Array
+
+
+class Totals(NamedTuple):
+    """What a network costs [USD], and draws at most and usually [W]."""
+
+    cost: Array
+    power: Array
+    typical_power: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +201,25 @@ class PricedDesign:
     @cached_property
     def cabled(self) -> Cabled:
         """Its cables and switches, counted and priced."""
-        return _cabled(self.wanted, self.cages, self.prices)
+        return self.cabled_in(DRAWS)
+
+    def cabled_in(self, sampling: Sampling) -> Cabled:
+        """The same in draws, or typically."""
+        return _cabled(self.wanted, self.cages, self.prices, sampling)
+
+    @cached_property
+    def typical(self) -> Totals:
+        """What it costs and draws, typically: in plain numbers, a third of the time that it takes in draws."""
+        cabled = self.cabled_in(TYPICAL)
+        adapters = self.adapters.cost_in(TYPICAL) if self.adapters else 0.0
+        bought = sum((cost for _, cost in cabled.bill), adapters)
+        return Totals(bought + spare_cost(bought, self.spares, TYPICAL), cabled.power, cabled.typical_power)
+
+    def longest_runs(self) -> list[float]:
+        """The longest cable of each level that it has [m]."""
+        known, cabling = self.wanted.longest(self.prices.catalog), self.cabling
+        levels = (level for level, links in zip(LEVELS, self.wanted.links, strict=True) if links > 0)
+        return [known[level] if cabling.joins_all(level) else max(getattr(cabling, level)) for level in levels]
 
     @property
     def media(self) -> Mapping[str, Medium | None]:
@@ -214,7 +250,7 @@ class PricedDesign:
     @cached_property
     def stock(self) -> Floats:
         """Price of the parts kept in stock [USD]."""
-        return spare_cost(self._bought, self.spares)
+        return np.asarray(spare_cost(self._bought, self.spares))
 
     @cached_property
     def cost(self) -> Floats:
@@ -224,12 +260,12 @@ class PricedDesign:
     @property
     def power(self) -> Floats:
         """Maximum power of switches with their modules [W]."""
-        return self.cabled.power
+        return np.asarray(self.cabled.power)
 
     @property
     def typical_power(self) -> Floats:
         """Usual power of switches with their modules [W]."""
-        return self.cabled.typical_power
+        return np.asarray(self.cabled.typical_power)
 
     @cached_property
     def used(self) -> tuple[Estimate, ...]:
@@ -557,13 +593,12 @@ def _laid_out(counts: Counts, floor: Floor, rack_units: int) -> Cabling:
 class _Several(PricedDesign):
     """Designs of equal switches and cages as one whose numbers are columns."""
 
-    @cached_property
-    def cabled(self) -> Cabled:
+    def cabled_in(self, sampling: Sampling) -> Cabled:
         """Their cables and switches; what cables are, each has by itself."""
         longest: Mapping[str, Any] = self.wanted.longest(self.prices.catalog)
         many = np.shape(self.design.tiers)
         runs, _ = media_of(self.cages, self.prices, of_each_length(longest), many, Cages.bought)
-        return _counted_and_priced(self.wanted, self.cages, self.prices, runs, {})
+        return _counted_and_priced(self.wanted, self.cages, self.prices, sampling, runs, {})
 
 
 def together(designs: Sequence[PricedDesign], clusters: Cluster) -> PricedDesign:
@@ -600,12 +635,11 @@ class _Rows(PricedDesign):
         """The design of each row."""
         return self.several.design.at(self.places)
 
-    @cached_property
-    def cabled(self) -> Cabled:
+    def cabled_in(self, sampling: Sampling) -> Cabled:
         """Cables and switches of each row."""
-        its = self.several.cabled
+        its = self.several.cabled if sampling.drawn else self.several.cabled_in(sampling)
         bill = tuple((line.at(self.places), np.asarray(cost)[self.places]) for line, cost in its.bill)
-        return Cabled(its.media, bill, its.power[self.places], its.typical_power[self.places])
+        return Cabled(its.media, bill, *(np.asarray(power)[self.places] for power in (its.power, its.typical_power)))
 
 
 def rows_of(several: PricedDesign, clusters: Cluster, places: NDArray[np.int64]) -> PricedDesign:
@@ -623,7 +657,7 @@ def _adapters(many: int, cluster: Cluster, prices: PriceList, content: Content) 
 
 
 @lru_cache(maxsize=256)
-def _cabled(wanted: Wanted, cages: Cages, prices: PriceList) -> Cabled:
+def _cabled(wanted: Wanted, cages: Cages, prices: PriceList, sampling: Sampling) -> Cabled:
     """Cables and switches of a fabric, counted and priced.
 
     Kept: it takes 0.5 ms, and servers of several GPUs have the same ports.
@@ -635,65 +669,76 @@ def _cabled(wanted: Wanted, cages: Cages, prices: PriceList) -> Cabled:
         if links > 0
     }
     runs = {level: ((medium, True),) for level, medium in media.items() if medium}
-    return _counted_and_priced(wanted, cages, prices, runs, media)
+    return _counted_and_priced(wanted, cages, prices, sampling, runs, media)
 
 
 def _counted_and_priced(
-    wanted: Wanted, cages: Cages, prices: PriceList, runs: Carried, media: Mapping[str, Medium | None]
+    wanted: Wanted,
+    cages: Cages,
+    prices: PriceList,
+    sampling: Sampling,
+    runs: Carried,
+    media: Mapping[str, Medium | None],
 ) -> Cabled:
     """The same of a fabric, or of columns of fabrics, whose links of each level are of some media."""
     choice, catalog = wanted.choice, prices.catalog
     needed = part_counts(choice, cages, wanted.design, wanted.counts.nodes, wanted.managers, runs)
-    modules = held(needed, catalog)
+    modules = held(needed, catalog, sampling)
     lines = []
     for (role, key), count in needed.items():
         if any_(count > 0):
             many: Any = count if isinstance(count, np.ndarray) else int(count)
             name, own_key, price = price_of(role, key, choice, prices)
-            power = _switch_power(choice, role, many, modules) if role.endswith(" switch") else None
+            power = _switch_power(choice, role, many, modules, sampling) if role.endswith(" switch") else None
             lines.append(Line(role, name, own_key, many, price, power))
     return Cabled(
         media,
-        tuple((line, line.cost) for line in lines),
-        power=np.asarray(sum((line.power for line in lines if line.power is not None), ZERO)),
-        typical_power=_typical_power(choice, wanted.counts, modules),
+        tuple((line, line.cost_in(sampling)) for line in lines),
+        power=sum((line.power for line in lines if line.power is not None), _none_of(sampling)),
+        typical_power=_typical_power(choice, wanted.counts, modules, sampling),
     )
 
 
-def _typical_power(choice: SwitchPair, counts: Counts, modules: Mapping[str, Array]) -> Floats:
+def _none_of(sampling: Sampling) -> Array:
+    """Nothing, as some draws or a number."""
+    return ZERO if sampling.drawn else 0.0
+
+
+def _typical_power(choice: SwitchPair, counts: Counts, modules: Mapping[str, Array], sampling: Sampling) -> Array:
     """Usual power of switches with their modules [W]."""
     above = counts.spines + counts.cores + counts.super_cores
     boxes = ((choice.leaf, counts.leaves), (choice.spine, above))
-    drawing = [costs.line(-(-many // box.switches_per_box), draws_or_nan(box.power)) for box, many in boxes]
-    return np.asarray(sum((*modules.values(), *drawing), ZERO))
+    drawing = [costs.line(-(-many // box.switches_per_box), _taken(box.power, sampling)) for box, many in boxes]
+    return sum((*modules.values(), *drawing), _none_of(sampling))
 
 
-def _switch_power(choice: SwitchPair, role: str, boxes: Array, modules: Mapping[str, Array]) -> Floats:
+def _switch_power(choice: SwitchPair, role: str, boxes: Array, modules: Mapping[str, Array], sampling: Sampling) -> Any:
     """Maximum power of the switches of a tier with their modules [W]."""
     tier = role.removesuffix(" switch")
     box = _box(choice, tier)
     most = box.maximum_power or box.power
-    return np.asarray(costs.switch_power(boxes, draws_or_nan(most), 1, modules.get(tier, 0.0), holds_modules(box)))
+    power = costs.switch_power(boxes, _taken(most, sampling), 1, modules.get(tier, 0.0), holds_modules(box))
+    return np.asarray(power) if sampling.drawn else power
 
 
-def held(needed: Mapping[tuple[str, str], Array], catalog: Catalog) -> dict[str, Array]:
+def held(needed: Mapping[tuple[str, str], Array], catalog: Catalog, sampling: Sampling) -> dict[str, Array]:
     """Power of the modules and of the ends of active cables in the switches of each tier [W]."""
     by_tier: dict[str, Array] = {}
     for (role, key), many in needed.items():
         if role.startswith("cable "):
-            power = costs.line(many, draws_or_nan(catalog.optics[key].power)) / 2
+            power = costs.line(many, _taken(catalog.optics[key].power, sampling)) / 2
             for tier in filter(TIERS.__contains__, ENDS[role.removeprefix("cable ")]):
                 by_tier[tier] = by_tier.get(tier, 0.0) + power
         if role.endswith(" switch module"):
             tier = role.removesuffix(" switch module")
-            by_tier[tier] = by_tier.get(tier, 0.0) + costs.line(many, draws_or_nan(catalog.optics[key].power))
+            by_tier[tier] = by_tier.get(tier, 0.0) + costs.line(many, _taken(catalog.optics[key].power, sampling))
     return by_tier
 
 
-def spare_cost(parts_cost: Floats, spares: Estimate) -> Floats:
+def spare_cost(parts_cost: Array, spares: Estimate, sampling: Sampling = DRAWS) -> Array:
     """Price of the parts kept in stock [USD]."""
-    share = spares.draws()
-    return np.where(share == 0, 0.0, costs.with_spares(parts_cost, share) - parts_cost)
+    share = sampling(spares)
+    return where(share == 0, 0.0, costs.with_spares(parts_cost, share) - parts_cost)
 
 
 def _by_length(runs: Mapping[float, int], per_cable: float) -> Iterator[tuple[float, int]]:

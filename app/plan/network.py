@@ -24,7 +24,7 @@ from app.formulas.records import but
 from app.plan import bill_of_materials, findings, reference_designs
 from app.plan.auxiliary_networks import Asked, AuxiliaryNetwork, asked_beside, auxiliary_networks
 from app.plan.band import Draws
-from app.plan.bill_of_materials import LEVELS, UNKNOWN, ZERO, PricedDesign, draws_or_nan
+from app.plan.bill_of_materials import UNKNOWN, ZERO, PricedDesign, draws_or_nan
 from app.plan.cables import Cable, cable_list
 from app.plan.cheapest_design import choose, choose_all
 from app.plan.cluster import Cluster, look_up
@@ -236,6 +236,14 @@ class Network:
     def typical_power(self) -> Floats:
         """Usual power of switches with their modules [W]."""
         return self.built.typical_power if self.built else self._without
+
+    @property
+    def typical(self) -> bill_of_materials.Totals:
+        """What it costs and draws, typically."""
+        if self.built:
+            return self.built.typical
+        without = float(self._without[0])
+        return bill_of_materials.Totals(without, without, without)
 
     @property
     def _without(self) -> Floats:
@@ -852,8 +860,7 @@ def _latency(network: Network) -> Draws:
     leaf = built.choice.leaf.latency or scale_out.switch_latency
     spine = built.choice.spine.latency or scale_out.switch_latency
     speed = network.prices.catalog.operations["cables"]["signal_speed"]
-    lengths = [max(runs) for level in LEVELS if (runs := getattr(built.cabling, level))]
-    light = 2 * sum(lengths) / (LIGHT * speed.draws())
+    light = 2 * sum(built.longest_runs()) / (LIGHT * speed.draws())
     hops = network.hops
     above = max(hops - 2, 0) if built.counts.spines else 0
     switches = costs.line(hops - above, draws_or_nan(leaf)) + costs.line(above, draws_or_nan(spine))

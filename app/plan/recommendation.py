@@ -18,7 +18,7 @@ from app.plan.network import Network, choose_advised, choose_together, design_ne
 from app.plan.prices import PriceList
 from app.plan.result import Parallelism, Recommendation
 from app.plan.scenario import ClusterRequest, NetworkRequest, PriceRequest, Scenario, another_network, on_network
-from app.plan.total_cost import Ownership, TotalCost, ownership
+from app.plan.total_cost import Ownership, RunCost, TotalCost, run_cost
 from app.units import percent
 
 TIE = 0.02
@@ -38,7 +38,7 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
     if not (spent > 0 and taken > 0):  # nothing to train, or all of it for nothing
         return None
     other = run_on(rival, network, fabric, job)
-    dearer, slower = typical(other.owned.per_run(other.time)) / spent - 1, other.time / taken - 1
+    dearer, slower = other.cost.whole / spent - 1, other.time / taken - 1
     if not abs(dearer) < float("inf"):
         return None
     tie = abs(dearer) < TIE
@@ -61,30 +61,34 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
         slower=slower,
         dearer=dearer,
         break_even=max(1 + dearer, 1 / (1 + dearer)) - 1,
-        **turning_points(*_infiniband_first(Run(cost.owned, taken), other)),
+        **turning_points(*_infiniband_first(Run(planned, taken, cost_of(cost.owned, taken)), other)),
     )
 
 
 class Run(NamedTuple):
-    """A cluster that is owned, and how long the run takes on it, typically [s]."""
+    """A run on a cluster of one's own with some network: how long it takes typically [s], and what it costs."""
 
-    owned: Ownership
+    scale_out: ScaleOut
     time: float
+    cost: RunCost
+
+
+def cost_of(owned: Ownership, time: float) -> RunCost:
+    """What a run of some length [s] typically costs on a cluster that is priced in draws."""
+    return RunCost(typical(owned.per_run(time)), typical(owned.network_per_run(time)))
 
 
 def _infiniband_first(*runs: Run) -> tuple[Run, Run]:
-    first, second = sorted(runs, key=lambda run: run.owned.cluster.scale_out.family != "infiniband")
+    first, second = sorted(runs, key=lambda run: run.scale_out.family != "infiniband")
     return first, second
 
 
 def turning_points(infiniband: Run, ethernet: Run) -> dict[str, Any]:
     """At which pace of Ethernet, and which price of InfiniBand's network, the two runs cost the same."""
-    (first, first_time), (second, second_time) = infiniband, ethernet
-    cost, other = typical(first.per_run(first_time)), typical(second.per_run(second_time))
-    part = typical(first.network_per_run(first_time))
-    longer = float(costs.slack_in_time(other / second_time, cost / first_time))
+    (cost, part), (other, _) = infiniband.cost, ethernet.cost
+    longer = float(costs.slack_in_time(other / ethernet.time, cost / infiniband.time))
     dearer = float(costs.slack_in_price(cost, other, part)) if part > 0 else None
-    names = first.cluster.scale_out.name, second.cluster.scale_out.name
+    names = infiniband.scale_out.name, ethernet.scale_out.name
     pace = f"{names[1]} takes {percent(abs(longer), 1)} {'longer' if longer > 0 else 'less time'} than {names[0]}"
     price = f", or where {names[0]}'s network costs {price_change(dearer)}" if dearer is not None else ""
     return {"slower_allowed": longer, "dearer_allowed": dearer, "turns": f"Both cost the same where {pace}{price}."}
@@ -108,15 +112,15 @@ def typical(values: Array) -> float:
 
 @nan_is_an_answer
 def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: training_job.Job) -> Run:
-    """The planned run on another network, with its own load balancing and the parallelism that is best on it: the
-    cluster, and the typical time [s]."""
-    on_it, owned = _built(scale_out.key, planned, fabric)
-    return Run(owned, training_job.time_on(job, owned.cluster, on_it))
+    """The planned run on another network, with its own load balancing and the parallelism that is best on it."""
+    on_it, network = _built(scale_out.key, planned, fabric)
+    time = training_job.time_on(job, network.cluster, on_it)
+    return Run(scale_out, time, run_cost(network, time))
 
 
 @lru_cache(maxsize=32)
-def _built(scale_out: str, planned: Network, fabric: Communication) -> tuple[Communication, Ownership]:
-    """The planned cluster on another network: what times its transfers, and what it costs.
+def _built(scale_out: str, planned: Network, fabric: Communication) -> tuple[Communication, Network]:
+    """The planned cluster on another network: what times its transfers, and that network.
 
     Kept: to look all of it up takes 40 µs, and every job on a cluster is held against the same rival.
     """
@@ -124,7 +128,7 @@ def _built(scale_out: str, planned: Network, fabric: Communication) -> tuple[Com
     cluster, request = on_another(scale_out, planned.cluster, planned.request, catalog)
     network = design_network(cluster, request, prices)
     on_it = communication(cluster, network, request, fabric.request, catalog, fabric.system.recorded)
-    return on_it, ownership(cluster, network, prices)
+    return on_it, network
 
 
 def on_another(

@@ -20,7 +20,7 @@ from app.formulas.fabric import bisection
 from app.plan import result
 from app.plan.auxiliary_networks import AuxiliaryNetwork
 from app.plan.band import Draws
-from app.plan.bill_of_materials import UNKNOWN, Line, PricedDesign, draws_or_nan
+from app.plan.bill_of_materials import UNKNOWN, Line, PricedDesign, Totals, draws_or_nan
 from app.plan.cluster import Cluster
 from app.plan.network import Network, design_network
 from app.plan.prices import HOME, PriceList
@@ -139,10 +139,14 @@ class Ownership:
 
     def network_per_run(self, time: Array) -> Array:
         """What of that its network costs, with its support, for as long as the cluster is kept [USD]."""
-        rates, price = self.rates, self.network.cost
-        support = costs.operating(0.0, rates.pue.draws(), 0.0, price, rates.support.draws(), rates.year)
-        life = rates.lifetime.draws()
-        return costs.run(costs.total(price, support, life, rates.year), life, time)
+        return _network_per_run(self.network.cost, self.rates, time, DRAWS)
+
+
+def _network_per_run(price: Array, rates: Rates, time: Array, sampling: Sampling) -> Array:
+    """What a network of some price costs for a run, with its support, for as long as it is kept [USD]."""
+    life = sampling(rates.lifetime)
+    support = costs.operating(0.0, sampling(rates.pue), 0.0, price, sampling(rates.support), rates.year)
+    return costs.run(costs.total(price, support, life, rates.year), life, time)
 
 
 @lru_cache(maxsize=64)
@@ -156,7 +160,7 @@ def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownershi
 
 def _owned(network: Network, prices: PriceList, rates: Rates) -> Ownership:
     further = _further(network, prices, rates)
-    money = _money(_hardware(network, further), network.cluster.platform, rates, prices.catalog, DRAWS)
+    money = _money(_hardware(network, further, DRAWS), network.cluster.platform, rates, prices.catalog, DRAWS)
     return Ownership(
         cluster=network.cluster,
         network=network,
@@ -203,17 +207,23 @@ class Hardware(NamedTuple):
     networks_typical_power: Array
 
 
-def _hardware(network: Network, further: Further, read: Callable[[Array], Array] = lambda values: values) -> Hardware:
-    """That of a cluster; all draws, or what is read of them."""
+def _hardware(network: Network, further: Further, sampling: Sampling) -> Hardware:
+    """That of a cluster, in draws or typically."""
     cluster = network.cluster
-    networks: tuple[Network | AuxiliaryNetwork, ...] = (network, *network.auxiliary)
+
+    def read(values: Array) -> Array:
+        return values if sampling.drawn else _typical(values)
+
+    fabric = network if sampling.drawn else network.typical
+    networks: tuple[Network | Totals | AuxiliaryNetwork, ...] = (fabric, *network.auxiliary)
     powers = [(each.power, each.typical_power) for each in networks]
     if cluster.request.spare_nodes:
         powers.append(network.for_spares[1:])
+    further_costs = read(further.standing) + read(further.storage)
     return Hardware(
         nodes=cluster.bought_nodes,
         drawing=cluster.standing_nodes * cluster.whole_node / cluster.platform.gpus_per_node,
-        beside=read(further.standing) + read(further.storage) + sum(read(line.cost) for line in further.second_tier),
+        beside=further_costs + sum(line.cost_in(sampling) for line in further.second_tier),
         networks=sum(read(each.cost) for each in networks),
         networks_power=sum(_where_known(read(most)) for most, _ in powers),
         networks_typical_power=sum(_where_known(read(usual)) for _, usual in powers),
@@ -267,7 +277,7 @@ def spent(networks: Sequence[Network], times: Floats) -> Spent:
     """That of networks whose clusters have equal nodes and prices, and runs of so many seconds."""
     cluster, prices = networks[0].cluster, networks[0].prices
     rates = _kept_rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
-    each = [_hardware(network, _further(network, prices, rates), _typical) for network in networks]
+    each = [_hardware(network, _further(network, prices, rates), TYPICAL) for network in networks]
     hardware = Hardware(*map(np.array, zip(*each, strict=True)))
     money = _money(hardware, cluster.platform, rates, prices.catalog, TYPICAL)
     gpus, rent = np.array([network.cluster.gpus for network in networks]), rates.rent.typical if rates.rent else nan
@@ -279,9 +289,26 @@ def spent(networks: Sequence[Network], times: Floats) -> Spent:
     )
 
 
+class RunCost(NamedTuple):
+    """What a run typically costs on a cluster of one's own, and its network's part of that [USD]."""
+
+    whole: float
+    network: float
+
+
+def run_cost(network: Network, time: float) -> RunCost:
+    """That of a run of some length [s] on a network's cluster."""
+    cluster, prices = network.cluster, network.prices
+    rates = _kept_rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
+    hardware = _hardware(network, _further(network, prices, rates), TYPICAL)
+    money = _money(hardware, cluster.platform, rates, prices.catalog, TYPICAL)
+    part = _network_per_run(network.typical.cost, rates, time, TYPICAL)
+    return RunCost(_typical(costs.run(money.total, rates.lifetime.typical, time)), _typical(part))
+
+
 def _typical(values: Array) -> float:
     """The first of some draws."""
-    return float(values.flat[0]) if isinstance(values, np.ndarray) else values
+    return float(values.flat[0] if isinstance(values, np.ndarray) else values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -258,7 +258,7 @@ def _cost(
             whole = whole + costs.line(np.asarray(many)[:, None], draws_or_nan(price))
             if price:
                 used[price.key] = price
-    return whole + spare_cost(whole, prices.rate("spares"))
+    return np.asarray(whole + spare_cost(whole, prices.rate("spares")))
 
 
 def _cliffs(

@@ -16,9 +16,9 @@ from app.plan.band import interval, record, result
 from app.plan.cluster import counterpart
 from app.plan.job.job import job_on
 from app.plan.network import network_of
-from app.plan.recommendation import TIE, Run, advised, price_change, turning_points, typical
+from app.plan.recommendation import TIE, Run, advised, cost_of, price_change, turning_points, typical
 from app.plan.scenario import Scenario, on_network
-from app.plan.total_cost import ownership
+from app.plan.total_cost import Ownership, ownership
 from app.studies.curve import Curve, Mark, Series, short
 from app.units import percent
 
@@ -57,11 +57,23 @@ class Weighed:
     )
 
 
+class OwnedRun(NamedTuple):
+    """A cluster that is owned, and how long the run takes on it, typically [s]."""
+
+    owned: Ownership
+    time: float
+
+    @property
+    def typical(self) -> Run:
+        """What the run typically costs."""
+        return Run(self.owned.cluster.scale_out, self.time, cost_of(self.owned, self.time))
+
+
 class Pair(NamedTuple):
     """The run on InfiniBand and on Ethernet."""
 
-    infiniband: Run
-    ethernet: Run
+    infiniband: OwnedRun
+    ethernet: OwnedRun
 
     @property
     def slower(self) -> float:
@@ -90,7 +102,7 @@ def pair(scenario: Scenario, catalog: Catalog) -> Pair | None:
     return Pair(infiniband, ethernet) if infiniband and ethernet else None
 
 
-def _run(scenario: Scenario, key: str, catalog: Catalog) -> Run | None:
+def _run(scenario: Scenario, key: str, catalog: Catalog) -> OwnedRun | None:
     """The run on one network."""
     variant = on_network(scenario, key)
     network = network_of(variant, catalog)
@@ -99,7 +111,7 @@ def _run(scenario: Scenario, key: str, catalog: Catalog) -> Run | None:
     time = job_on(network, variant, catalog).training.time_to_train.values
     owned = ownership(network.cluster, network, network.prices)
     positive = typical(time) > 0 and typical(owned.per_run(time)) > 0
-    return Run(owned, typical(time)) if positive else None
+    return OwnedRun(owned, typical(time)) if positive else None
 
 
 # By situation --------------------------------------------------------------------------------------------------------
@@ -146,8 +158,9 @@ def _weighed(situation: str, scenario: Scenario, both: tuple[str, str], catalog:
     if runs is None:
         return unknown
     first, second = runs
-    dearer = typical(second.owned.per_run(second.time)) / typical(first.owned.per_run(first.time)) - 1
-    turns = turning_points(first, second)
+    typically = first.typical, second.typical
+    dearer = typically[1].cost.whole / typically[0].cost.whole - 1
+    turns = turning_points(*typically)
     return replace(
         unknown,
         better="either" if abs(dearer) < TIE else "ethernet" if dearer < 0 else "infiniband",
@@ -171,7 +184,7 @@ def break_even(scenario: Scenario, catalog: Catalog) -> Curve | None:
     if runs is None or not typical(runs.infiniband.owned.network_per_run(runs.infiniband.time)) > 0:
         return None
     names = [short(run.owned.cluster.scale_out.key) for run in runs]
-    turns = turning_points(*runs)
+    turns = turning_points(runs.infiniband.typical, runs.ethernet.typical)
     even = float(turns["slower_allowed"])
     untuned = _slower_untuned(scenario, runs.ethernet.owned.cluster.scale_out.key, catalog)
     ends = [0.0, even, runs.slower, *([untuned] if untuned is not None else [])]

@@ -62,6 +62,9 @@ def test_the_longest_run_of_nodes_wired_by_rail_is_that_of_the_table(nodes, unit
     cabling = Cabling(counts, FLOOR, 1)
     assert counts.by_rail
     assert cabling.longest("node_leaf") == max(cabling.node_leaf)
+    assert cabling.joins_all("node_leaf")
+    if cabling.joins_all("leaf_spine"):
+        assert cabling.longest("leaf_spine") == max(cabling.leaf_spine)
 
 
 @given(st.lists(st.tuples(st.integers(1, 900), st.integers(1, 40), st.integers(0, 2)), min_size=1, max_size=30))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
-from app.plan.network import networks_of
+from app.plan.network import network_of, networks_of
 from app.plan.scenario import Scenario
-from app.plan.total_cost import ownership, spent
+from app.plan.total_cost import ownership, run_cost, spent
 
 CATALOG = load_catalog()
 SIZES = (1, 8, 72, 1024, 4096)
@@ -35,3 +35,23 @@ def test_clusters_that_are_priced_together_cost_what_each_costs_by_itself(asked:
         alone = [np.ravel(values)[0] for values in drawn]
         assert [column[place] for column in together] == pytest.approx(alone, rel=1e-12, nan_ok=True)
         assert alone[-1] > 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"gpus": 8},
+        {"gpus": 20_000, "scale_out": "roce-400", "oversubscription": 2, "management_links": 2},
+        {"gpu": "gb200", "gpus": 1152, "scale_up_domain": 144, "spare_nodes": 18, "storage_network": True},
+        {"gpus": 512, "topology": "dragonfly", "price_switch": 9000, "management_network": True, "spares": 0},
+        {"gpus": 4096, "storage_capacity": 1e16, "media": "aoc", "planes": 2},
+    ],
+)
+def test_what_a_run_typically_costs_is_the_first_of_its_draws(asked: dict[str, Any]) -> None:
+    network, time = network_of(Scenario(**asked), CATALOG), 1e6
+    owned = ownership(network.cluster, network, network.prices)
+    drawn = owned.per_run(time), owned.network_per_run(time)
+    assert run_cost(network, time) == tuple(float(np.ravel(values)[0]) for values in drawn)
+    totals = network.cost, network.power, network.typical_power
+    assert network.typical == tuple(float(values[0]) for values in totals)

@@ -626,6 +626,16 @@ class Cabling:
         near_ends = self.network_row_extent(below) if below else floor.extent(self.leaf_racks)
         return float(floor.longest_between(near_ends, self.network_row_extent(above)))
 
+    def joins_all(self, level: str) -> bool:
+        """Whether links of a level that are as long as `longest` says are sure to be among its runs: those of nodes by
+        rail, and those of two tiers of which every leaf has a link to every spine.
+        """
+        counts = self.counts
+        if not counts.by_rail or counts.rails_apart:
+            return counts.by_rail and level == "node_leaf"
+        to_every = counts.leaf_up >= counts.spines_per_plane and counts.leaves_per_plane * counts.leaf_up <= MOST_RUNS
+        return level == "node_leaf" or (level == "leaf_spine" and counts.tiers == 2 and to_every)
+
     @cached_property
     def _longest_by_rail(self) -> dict[str, float]:
         """The longest run of each level, wired by rail."""
