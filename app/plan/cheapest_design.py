@@ -28,6 +28,7 @@ from app.plan.tried_leaves import Options, TriedLeaves
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 NEAR = 1.01
 """Fabrics that cost so many times the least at most are held against one another, each with its own cables."""
 PRICED_IN_FULL = 6
@@ -138,7 +139,7 @@ def choose_all(wishes: Iterable[Wish], prices: PriceList) -> list[Chosen]:
     few = _few_switches([(key, *wish_of[key][1:]) for key in new], prices)
     searches = [_Search(key, *wish_of[key][1:], few.get(key)) for key in new]
     while searches:
-        for portion in _portions(searches, lambda search: search.many_sizes):
+        for portion in _portions(searches, lambda search: search.many_sizes, SIZES_TOGETHER):
             for search, found in _cheapest(portion, prices):
                 chosen[search.asked] = found
                 _KEPT.add(search.asked, found)
@@ -199,6 +200,8 @@ whether as much is allowed to the cheapest that fit narrower tapers."""
 MOST_TOGETHER = 16_384
 """Fabrics that are tried together: more gain no time; a hundred thousand, as the whole catalogue asks, took 150 MB for
 a moment."""
+SIZES_TOGETHER = 2 * MOST_TOGETHER
+"""Sizes of leaves whose fabrics are bounded together, which takes less of each."""
 
 
 def _cheapest(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tuple["_Search", Chosen]]:
@@ -214,39 +217,40 @@ def _cheapest(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tupl
     if work[is_large].sum() <= MUCH_TOGETHER:
         yield from _tried(searches, leaves, prices)
         return
-    small, large = np.flatnonzero(~is_large).tolist(), np.flatnonzero(is_large).tolist()
-    if small:
-        yield from _tried([searches[place] for place in small], leaves.at(small), prices)
-    yield from _narrowed([searches[place] for place in large], leaves.at(large), prices)
+    yield from _narrowed(searches, leaves, is_large, prices)
 
 
 def _narrowed(
-    searches: Sequence["_Search"], leaves: TriedLeaves, prices: PriceList
+    searches: Sequence["_Search"], leaves: TriedLeaves, is_large: Booleans, prices: PriceList
 ) -> Iterator[tuple["_Search", Chosen]]:
-    """The same of searches of many fabrics each."""
-    least = LeastCosts([search.options for search in searches], leaves, floor_of(prices.catalog, 1), prices)
-    waiting = [*range(len(searches))]
+    """The same where some searches are of many fabrics each."""
+    large = np.flatnonzero(is_large).tolist()
+    some, of_large = [searches[place] for place in large], leaves.at(large)
+    least = LeastCosts([search.options for search in some], of_large, floor_of(prices.catalog, 1), prices)
+    is_of_large = is_large[leaves.cluster[leaves.place]]
+    waiting, others = [*range(len(large))], np.flatnonzero(~is_large).tolist()
     for margin, narrower in MARGINS:
         narrowed, sizes = least.narrowed(waiting, margin, narrower)
-        whole = leaves.many_of(sizes) == leaves.many
+        whole = of_large.many_of(sizes) == of_large.many
         for place in waiting:
-            searches[place].narrow(None if whole[place] else narrowed[place])
-        some = [searches[place] for place in waiting]
-        found = dict(_tried(some, leaves.at(waiting, sizes | whole[leaves.cluster[leaves.place]]), prices))
+            some[place].narrow(None if whole[place] else narrowed[place])
+        kept = ~is_of_large
+        kept[is_of_large] = sizes | whole[of_large.cluster[of_large.place]]
+        together = sorted([*others, *(large[place] for place in waiting)])
+        found = dict(_tried([searches[place] for place in together], leaves.at(together, kept), prices))
         yield from found.items()
-        waiting = [place for place in waiting if searches[place] not in found]
+        waiting, others = [place for place in waiting if some[place] not in found], []
         if not waiting:
             return
-    some = [searches[place] for place in waiting]
-    for search in some:
-        search.narrow(None)
-    yield from _tried(some, leaves.at(waiting), prices)
+    for place in waiting:
+        some[place].narrow(None)
+    yield from _tried([some[place] for place in waiting], of_large.at(waiting), prices)
 
 
 def _tried(searches: Sequence["_Search"], leaves: TriedLeaves, prices: PriceList) -> Iterator[tuple["_Search", Chosen]]:
     """The cheapest of the fabrics that are tried for each of some searches, unless one that is left out may be."""
     many = leaves.many.tolist()
-    for portion in _portions(range(len(searches)), many.__getitem__):
+    for portion in _portions(range(len(searches)), many.__getitem__, MOST_TOGETHER):
         some = [searches[place] for place in portion]
         its = leaves if len(some) == len(searches) else leaves.at(portion)
         for search, chosen in zip(some, _Fabrics(some, its, prices).cheapest(), strict=True):
@@ -257,14 +261,14 @@ def _tried(searches: Sequence["_Search"], leaves: TriedLeaves, prices: PriceList
 Portioned = TypeVar("Portioned")
 
 
-def _portions(several: Iterable[Portioned], many: Callable[[Portioned], int]) -> Iterator[list[Portioned]]:
-    """Searches in their order, so many together that they have about as much of something as is tried at once."""
+def _portions(several: Iterable[Portioned], many: Callable[[Portioned], int], most: int) -> Iterator[list[Portioned]]:
+    """Searches in their order, so many together that they have about as much of something as that."""
     portion: list[Portioned] = []
     together = 0
     for each in several:
         portion.append(each)
         together += many(each)
-        if together >= MOST_TOGETHER:
+        if together >= most:
             yield portion
             portion, together = [], 0
     if portion:
@@ -322,6 +326,16 @@ class _Search:
         apart = self.many_sizes if self.request.topology == "fat-tree" else 0
         return ALONE * (len(self.options.sizes) + apart)
 
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        """Of each choice of switches that is tried the least that a fabric costs, if it is known, and the most that all
+        of leaves that fit the taper cost that are left out [USD].
+        """
+        if self.narrowed is None:
+            return [(np.nan, np.inf)] * len(self.places)
+        least, within, taper = self.narrowed.least, self.narrowed.within, self.request.oversubscription
+        return [(least[place], within[place].get(taper, np.inf)) for place in self.places]
+
     def within(self, place: int) -> Mapping[float, float]:
         """Of leaves of a choice of switches that fit a taper, by the taper, the most that all cost that are left out
         [USD].
@@ -345,6 +359,7 @@ class _Switches(NamedTuple):
         offer: the same among all on offer.
         list: the place of the list of leaves.
         least: what a fabric of them costs at least [USD].
+        most: all of leaves that fit the taper that are left out cost more [USD].
     """
 
     search: Integers
@@ -352,6 +367,7 @@ class _Switches(NamedTuple):
     offer: Integers
     list: Integers
     least: Floats
+    most: Floats
 
     def at(self, index: Any) -> "_Switches":
         """Some of them."""
@@ -412,8 +428,8 @@ class _Fabrics:
         self.prices = prices
         self._design()
         self._sort()
-        nodes_per_rack = [search.cluster.platform.nodes_per_rack for search in searches]
-        self.floors = [floor_of(prices.catalog, nodes) for nodes in nodes_per_rack]
+        self.nodes_per_rack = np.array([search.options.nodes_per_rack for search in searches])
+        self.lengths_sold = floor_of(prices.catalog, 1).lengths
         self._measure()
         self._measured: set[tuple[int, int]] = set()
         self._doubtful = np.full(len(searches), np.inf)
@@ -457,11 +473,11 @@ class _Fabrics:
         layout = self.leaves.asked(self.kind[firsts]).layout
         least = where(layout == layouts.RAIL_ONLY, 0, where(layout == layouts.RAIL_OPTIMIZED, 1, layouts.MOST_TIERS))
         self.by_rail = self.designs.tiers[firsts] > least
-        numbers = {floor: number for number, floor in enumerate(dict.fromkeys(self.floors))}
-        on = np.array([numbers[floor] for floor in self.floors])[self.search]
-        for floor, number in numbers.items():
-            groups = np.flatnonzero(self.by_rail & (on == number))
+        nodes_per_rack = self.nodes_per_rack[self.search]
+        for nodes in np.unique(self.nodes_per_rack).tolist():
+            groups = np.flatnonzero(self.by_rail & (nodes_per_rack == nodes))
             if len(groups):
+                floor = floor_of(self.prices.catalog, nodes)
                 some, which = np.unique(firsts[groups], return_inverse=True)
                 per_rack = np.array([floor.switches_per_rack(height) for height in self.heights])
                 found = self._runs(some).longest(floor, per_rack[:, None, None])
@@ -535,8 +551,7 @@ class _Fabrics:
         """What some fabrics cost with cables of their own [USD], and their longest links: of each that several searches
         share once.
         """
-        per_rack = [self.searches[number].cluster.platform.nodes_per_rack for number in some.search.tolist()]
-        columns = self.design[some.row], self.alike[some.offer], np.array(per_rack)
+        columns = self.design[some.row], self.alike[some.offer], self.nodes_per_rack[some.search]
         first, which = distinct(columns, len(some.row))
         priced = []
         for search, row, offer in zip(*(column[first].tolist() for column in some[:3]), strict=True):
@@ -629,9 +644,8 @@ class _Fabrics:
         turn = np.repeat(np.arange(len(some)), [len(its.places) for its in some])
         search, place = np.array(searches)[turn], np.array([place for its in some for place in its.places])
         offer = offered.begins[offered.which[turn]] + place
-        known = (its.narrowed.least.get if its.narrowed else lambda _: np.nan for its in some)
-        least = np.array([of(place) for of, its in zip(known, some, strict=True) for place in its.places])
-        tried = _Switches(search, place, offer, self.leaves.lists_of(search, choices, offer), least)
+        least, most = np.array([bounds for its in some for bounds in its.bounds]).T
+        tried = _Switches(search, place, offer, self.leaves.lists_of(search, choices, offer), least, most)
         alone = np.bincount(turn)[turn] == 1
         tried.least[alone] = 0.0
         several = np.flatnonzero(np.isnan(tried.least))
@@ -651,7 +665,7 @@ class _Fabrics:
         leaves = designs.leaf_switches[design]
         above = self.switches[design] - leaves
         total = leaves * leaf[offer] + np.where(above > 0, above * spine[offer], 0.0)
-        sold = self.floors[0].lengths
+        sold = self.lengths_sold
         for level, lengths in self.lengths.items():
             length = np.searchsorted(sold, np.where(self.by_rail, lengths, 0.0))
             prices = np.concatenate([link_prices(its.ends, level, sold, self.prices) for its in offered])
@@ -701,25 +715,21 @@ class _Fabrics:
         Where that is so of none of the cheapest, since no narrower taper needs as few, others are not looked at.
         """
         least = np.minimum.reduceat(cost, begins)
-        if not any(its.tapered or its.narrowed for its in map(self.searches.__getitem__, tried.search.tolist())):
+        searches = [self.searches[search] for search in tried.search.tolist()]
+        if not any(its.tapered or its.narrowed for its in searches):
             return cost
-        of = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row)))
-        cheap = np.where(cost <= (least * NEAR)[of], self.switches[self.design[row]], 0.0)
+        ends = np.append(begins[1:], len(row))
+        cheap = np.where(cost <= np.repeat(least * NEAR, ends - begins), self.switches[self.design[row]], 0.0)
         too_many = np.maximum.reduceat(cheap, begins) > self._fewest_switches(tried.list)
-        allowed, radix = cost.copy(), self.leaves.radix
-        pairs = zip(tried.search.tolist(), tried.place.tolist(), least.tolist(), too_many.tolist(), strict=True)
-        for number, (search, place, cheapest, many) in enumerate(pairs):
-            its = self.searches[search]
-            taper, within = its.request.oversubscription, its.within(place)
-            sure = cheapest * NEAR**2 <= within.get(taper, np.inf)
-            if many and its.tapered:
-                mine = np.flatnonzero(of == number)
-                allowed[mine], as_sure = self._as_narrower(
-                    cost[mine], self.design[row[mine]], radix[tried.list[number]], taper, within
-                )
-                sure = sure and as_sure and (its.narrowed is None or its.narrowed.narrower)
-            if not sure:
-                self._doubtful[search] = min(self._doubtful[search], cheapest, within.get(taper, np.inf))
+        allowed, sure, radix = cost.copy(), least * NEAR**2 <= tried.most, self.leaves.radix
+        for number in np.flatnonzero(too_many & [its.tapered for its in searches]).tolist():
+            its, mine = searches[number], slice(begins[number], ends[number])
+            taper, within = its.request.oversubscription, its.within(int(tried.place[number]))
+            allowed[mine], as_sure = self._as_narrower(
+                cost[mine], self.design[row[mine]], radix[tried.list[number]], taper, within
+            )
+            sure[number] &= as_sure and (its.narrowed is None or its.narrowed.narrower)
+        np.minimum.at(self._doubtful, tried.search[~sure], np.minimum(least, tried.most)[~sure])
         return allowed
 
     def _fewest_switches(self, lists: Integers) -> Array:
@@ -767,7 +777,7 @@ class _Fabrics:
         """Where each different fabric of switches so high is first among those of several searches, which share some,
         and which of these each is.
         """
-        sold = np.array(self.floors[0].lengths)
+        sold = np.array(self.lengths_sold)
         columns = (its[self.heights[height]] for its in self.lengths.values())
         lengths = (np.searchsorted(sold, column, side="right")[self.group[row]] for column in columns)
         return distinct((self.design[row], *lengths), len(row))

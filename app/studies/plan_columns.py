@@ -105,7 +105,8 @@ OF_TRAFFIC = frozenset({
 OF_PRICES = frozenset(_names(PriceRequest))
 OF_NETWORK = (_names(ClusterRequest, NetworkRequest) | OF_PRICES) - OF_TRAFFIC - OF_NO_DESIGN - OF_MONEY
 OF_SITE = (OF_NETWORK | OF_TRAFFIC | _names(CollectiveRequest) | {"graphs"}) - {"message", *SPREAD}
-OF_SIZE = frozenset({"gpus", "oversubscription", "spine_oversubscription"}) | OF_PRICES
+TAPERS = ("oversubscription", "spine_oversubscription")
+OF_SIZE = frozenset({"gpus", *TAPERS}) | OF_PRICES
 """Fields of a site that say nothing of its nodes, and nothing of its network but how large that is."""
 OF_JOB = frozenset(
     _names(ModelRequest, ParallelismRequest, SoftwareRequest) - {"training_tokens", "graphs"} - set(COUNTED)
@@ -442,29 +443,26 @@ class PlanColumns:
     def _new_sites(self, rows: _Rows, some: Whole) -> list[_Site]:
         """The sites of some points, of which none is like another."""
         places = {name: rows.places[name][some] for name in self._alike(lambda name: name in OF_SITE)}
-        first, which = distinct([places[name] for name in places if name != "gpus"], len(some))
         _, node = distinct([places[name] for name in places if name not in OF_SIZE], len(some))
-        scenarios = [self._scenario(rows, row, self.sizeless) for row in some[first]]
-        carried = not OF_TRAFFIC.isdisjoint(places)
-        networks, errors = [], []
+        networks = self._networks(rows, some)
+        if not OF_TRAFFIC.isdisjoint(places):
+            requests = self._each(rows, some, [*places], lambda scenario: scenario.part(NetworkRequest))
+            networks = [network.carrying(its) for network, its in zip(networks, requests, strict=True)]
+        errors = []
         alike: dict[Hashable, list[int]] = {}
         wrong: dict[Hashable, str] = {}
-        for place, (kind, nodes, designed) in enumerate(
-            zip(which.tolist(), node.tolist(), self._networks(rows, some), strict=True)
-        ):
-            network = designed.carrying(scenarios[kind].part(NetworkRequest)) if carried else designed
+        for place, (nodes, network) in enumerate(zip(node.tolist(), networks, strict=True)):
             cluster = network.cluster
             like = cluster.alike, nodes
             alike.setdefault(like, []).append(place)
-            networks.append(network)
-            linked = like, kind, 0 if cluster.nics_per_node else cluster.nodes
+            linked = like, 0 if cluster.nics_per_node else cluster.nodes
             if linked not in wrong:
-                wrong[linked] = worst(of_links(cluster, scenarios[kind]))
+                wrong[linked] = worst(of_links(cluster, self._scenario(rows, some[place], self.sizeless)))
             errors.append(wrong[linked] or worst(network.faults))
         fabrics: dict[int, Communication] = {}
         for places_alike in alike.values():
             its = [networks[place] for place in places_alike]
-            fabric = fabric_on(its[0], scenarios[which[places_alike[0]]], self.catalog)
+            fabric = fabric_on(its[0], self._scenario(rows, some[places_alike[0]], self.sizeless), self.catalog)
             others = fabric.on_each(sites_of(its[1:]), [network.hops for network in its[1:]])
             fabrics |= zip(places_alike, (fabric, *others), strict=True)
         of_all = [fabrics[place] for place in range(len(networks))]
@@ -481,7 +479,7 @@ class PlanColumns:
     def _inputs(self, rows: _Rows, some: Whole) -> list[Inputs]:
         """What the networks of some points are designed from, none like another."""
         names = self._alike(lambda name: name in OF_NETWORK)
-        requests = self._each(rows, some, names, lambda scenario: scenario.part(NetworkRequest))
+        requests = self._requests(rows, some)
         prices = self._each(
             rows,
             some,
@@ -489,6 +487,17 @@ class PlanColumns:
             lambda scenario: PriceList.of(scenario.part(PriceRequest), self.catalog),
         )
         return [*zip(self._clusters(rows, some), requests, prices, strict=True)]
+
+    def _requests(self, rows: _Rows, some: Whole) -> list[NetworkRequest]:
+        """What is asked of the networks of some points, of those that differ in their tapers alone read once."""
+        names = self._alike(lambda name: name in OF_NETWORK and name not in TAPERS)
+        requests = self._each(rows, some, names, lambda scenario: scenario.part(NetworkRequest))
+        tapers = [name for name in TAPERS if name in self.values]
+        if not tapers:
+            return requests
+        columns = [[self.values[name].checked[place] for place in rows.places[name][some]] for name in tapers]
+        changes = (dict(zip(tapers, values, strict=True)) for values in zip(*columns, strict=True))
+        return [request.model_copy(update=its) for request, its in zip(requests, changes, strict=True)]
 
     def _each(self, rows: _Rows, some: Whole, names: Sequence[str], of: Callable[[Scenario], Any]) -> list[Any]:
         """What is made of the scenario of each of some points, once of those that agree in some fields."""
