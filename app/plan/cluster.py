@@ -10,7 +10,7 @@ import numpy as np
 from app.catalog.entries import Gpu, Nic, Platform, ScaleOut, ScaleUp
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
-from app.formulas.records import each_but
+from app.formulas.records import but, each_but
 from app.plan.scenario import ClusterRequest, DesignRequest, NetworkRequest, Scenario, check_keys
 
 
