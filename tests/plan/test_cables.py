@@ -215,10 +215,18 @@ def test_links_that_no_module_reaches_are_paid_as_those_that_reach_farthest_and_
     assert not {"cable-too-long", "no-cable"} & codes
 
 
-def test_a_level_that_no_part_fits_is_not_priced_and_said() -> None:
-    codes = {finding.code for finding in plan_of(scale_out="infiniband-gdr", gpus=1024).findings}
-    assert "no-cable" in codes
-    assert "cable-too-long" not in codes
+@pytest.mark.parametrize("scale_out", ["infiniband-gdr", "roce-1600"])
+def test_links_of_1600_gb_s_have_modules_of_eight_lanes(scale_out: str) -> None:
+    """72 Rubin on one rail-optimised fabric: a module at both ends of every link, each with two runs of fibre."""
+    plan = plan_of(gpu="rubin", gpus=576, scale_out=scale_out)
+    links = plan.fabric.links
+    assert links is not None
+    bought = Counter({line.key: 0 for line in plan.fabric.bill_of_materials})
+    for line in plan.fabric.bill_of_materials:
+        bought[line.key] += line.quantity
+    ends = 2 * (links.node_leaf + links.leaf_spine + links.spine_core)
+    assert bought["osfp224-1600g-dr8"] == ends == bought["mpo-12-smf"]
+    assert "no-cable" not in {finding.code for finding in plan.findings}
 
 
 def test_a_sweep_pays_for_links_beyond_reach_too() -> None:
