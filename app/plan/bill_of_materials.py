@@ -325,6 +325,8 @@ class PricedDesign:
         }
 
 
+UNKNOWN_LINKS = "links without a part"
+"""The line of the bill for levels whose links nothing of the catalogue carries."""
 ZERO = np.zeros(1)
 ZERO.flags.writeable = False
 
@@ -597,8 +599,8 @@ class _Several(PricedDesign):
         """Their cables and switches; what cables are, each has by itself."""
         longest: Mapping[str, Any] = self.wanted.longest(self.prices.catalog)
         many = np.shape(self.design.tiers)
-        runs, _ = media_of(self.cages, self.prices, of_each_length(longest), many, Cages.bought)
-        return _counted_and_priced(self.wanted, self.cages, self.prices, sampling, runs, {})
+        runs, unreached = media_of(self.cages, self.prices, of_each_length(longest), many, Cages.bought)
+        return _counted_and_priced(self.wanted, self.cages, self.prices, sampling, runs, {}, unreached)
 
 
 def together(designs: Sequence[PricedDesign], clusters: Cluster) -> PricedDesign:
@@ -669,7 +671,7 @@ def _cabled(wanted: Wanted, cages: Cages, prices: PriceList, sampling: Sampling)
         if links > 0
     }
     runs = {level: ((medium, True),) for level, medium in media.items() if medium}
-    return _counted_and_priced(wanted, cages, prices, sampling, runs, media)
+    return _counted_and_priced(wanted, cages, prices, sampling, runs, media, len(media) - len(runs))
 
 
 def _counted_and_priced(
@@ -679,8 +681,11 @@ def _counted_and_priced(
     sampling: Sampling,
     runs: Carried,
     media: Mapping[str, Medium | None],
+    unreached: Array,
 ) -> Cabled:
-    """The same of a fabric, or of columns of fabrics, whose links of each level are of some media."""
+    """The same of a fabric, or of columns of fabrics, whose links of each level are of some media, or of none on so
+    many levels: what these cost is not known.
+    """
     choice, catalog = wanted.choice, prices.catalog
     needed = part_counts(choice, cages, wanted.design, wanted.counts.nodes, wanted.managers, runs)
     modules = held(needed, catalog, sampling)
@@ -691,6 +696,9 @@ def _counted_and_priced(
             name, own_key, price = price_of(role, key, choice, prices)
             power = _switch_power(choice, role, many, modules, sampling) if role.endswith(" switch") else None
             lines.append(Line(role, name, own_key, many, price, power))
+    if any_(unreached > 0):
+        levels: Any = unreached if isinstance(unreached, np.ndarray) else int(unreached)
+        lines.append(Line(UNKNOWN_LINKS, "modules and cables that the catalogue lacks", "", levels, None))
     return Cabled(
         media,
         tuple((line, line.cost_in(sampling)) for line in lines),

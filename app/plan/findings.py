@@ -11,7 +11,7 @@ from app.catalog.load import Catalog
 from app.catalog.names import TOPOLOGIES, listed
 from app.formulas.arrays import Array
 from app.formulas.fabric import bisection, layouts
-from app.plan.bill_of_materials import PricedDesign
+from app.plan.bill_of_materials import UNKNOWN_LINKS, PricedDesign
 from app.plan.cables import is_wanted
 from app.plan.cluster import Cluster, counterpart
 from app.plan.prices import PriceList
@@ -585,6 +585,29 @@ def _hyphened(level: str) -> str:
     return level.replace("_", "-")
 
 
+def _uncabled(network: PricedDesign) -> Iterator[Finding]:
+    """Links that nothing of the catalogue carries, and what was asked that makes them so."""
+    levels = [_hyphened(level) for level, medium in network.media.items() if medium is None]
+    if not levels:
+        return
+    request, advice = network.request, []
+    changes: dict[str, int | None] = {}
+    if request.planes > 1:
+        advice.append("use one plane")
+        changes["planes"] = 1
+    if request.switch or request.spine_switch:
+        advice.append("leave the switches blank")
+        changes |= {"switch": None, "spine_switch": None}
+    yield Finding(
+        "warning",
+        "no-cable",
+        f"The catalogue has no module or cable for the links {' and '.join(levels)}: the fabric's cost is left open.",
+        ("switch", "planes"),
+        f"{' and '.join(advice or ['choose another network']).capitalize()}.",
+        changes,
+    )
+
+
 def _too_long(prices: PriceList, network: PricedDesign) -> Iterator[Finding]:
     """Links longer than anything in the catalogue reaches."""
     lengths = network.wanted.longest(prices.catalog)
@@ -607,7 +630,7 @@ def of_prices(
     prices: PriceList, choices: Sequence[SwitchPair], network: PricedDesign, cluster: Cluster
 ) -> Iterator[Finding]:
     """Prices that nobody publishes, of what is bought and of the switches it was chosen among."""
-    missing = [line.part for line in network.parts if line.price is None]
+    missing = [line.part for line in network.parts if line.price is None and line.role != UNKNOWN_LINKS]
     if missing:
         yield Finding(
             "warning",
@@ -617,15 +640,7 @@ def of_prices(
             "Type the price you were quoted.",
         )
     yield from _included(network, cluster)
-    uncabled = [_hyphened(level) for level, medium in network.media.items() if medium is None]
-    if uncabled:
-        yield Finding(
-            "warning",
-            "no-cable",
-            f"The catalogue has no module or cable for the links {' and '.join(uncabled)}; they are not priced.",
-            ("switch",),
-            "Choose another switch, or type the price of a module and a cable.",
-        )
+    yield from _uncabled(network)
     yield from _too_long(prices, network)
     other = [level for level, medium in network.media.items() if medium and not is_wanted(medium, network.cages.wanted)]
     if other:

@@ -229,9 +229,48 @@ def test_links_of_1600_gb_s_have_modules_of_eight_lanes(scale_out: str) -> None:
     assert "no-cable" not in {finding.code for finding in plan.findings}
 
 
+def test_a_network_whose_links_no_part_carries_has_no_price() -> None:
+    """An adapter of 800 Gb/s in two planes has two lanes of 200 in each: the catalogue has no fibre that splits so.
+
+    Without the modules it was said to cost less than with one plane.
+    """
+    asked = {"scale_out": "infiniband-xdr", "gpus": 1024, "model": "llama-3-8b"}
+    whole, split = plan_of(**asked), plan_of(**asked, planes=2)
+    assert whole.fabric.cost is not None
+    assert split.fabric.cost is None
+    (said,) = (finding for finding in split.findings if finding.code == "no-cable")
+    assert "node-leaf" in said.message
+    assert dict(said.changes) == {"planes": 1}
+    assert said.suggestion == "Use one plane."
+    assert "no-price" not in {finding.code for finding in split.findings}
+    *_, one, two = sweep(Grid(base=asked, grid={"planes": [1, 2]}), CATALOG)
+    assert one["fabric.cost"] == pytest.approx(whole.fabric.cost.typical)
+    assert two["fabric.cost"] is None
+    *_, alone = sweep(Grid(base=asked | {"planes": 2}, grid={"gpus": [512, 1024]}), CATALOG)
+    assert alone["fabric.cost"] is None
+
+
 def test_a_sweep_pays_for_links_beyond_reach_too() -> None:
     asked = {"gpu": "b200-sxm", "scale_out": "roce-800", "model": "llama-3-8b"}
     *_, row = sweep(Grid(base=asked, grid={"gpus": [1024, 65_536]}), CATALOG)
     cost = plan_of(**asked, gpus=65_536).fabric.cost
     assert cost is not None
     assert row["fabric.cost"] == pytest.approx(cost.typical)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"scale_out": "infiniband-xdr", "planes": 2},
+        {"scale_out": "infiniband-ndr200", "planes": 2},
+        {"scale_out": "roce-100", "switch": "tomahawk-6-64x1600"},
+        {"scale_out": "infiniband-edr", "switch": "qm9790", "planes": 2},
+    ],
+)
+def test_what_is_said_of_links_without_a_part_gives_them_one(asked: dict[str, object]) -> None:
+    plan = plan_of(**asked)
+    (said,) = (finding for finding in plan.findings if finding.code == "no-cable")
+    after = plan_of(**asked | dict(said.changes))
+    assert plan.fabric.cost is None
+    assert after.fabric.cost is not None
+    assert "no-cable" not in {finding.code for finding in after.findings}
