@@ -1,7 +1,7 @@
 """From a design and prices to what the cluster costs to buy, to keep and to use."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import isfinite, nan
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from app.plan.bill_of_materials import UNKNOWN, Line, PricedDesign, Totals, draw
 from app.plan.cluster import Cluster
 from app.plan.network import Network, design_network
 from app.plan.prices import HOME, PriceList
-from app.plan.purchase_list import NO_POWER, bill_lines
+from app.plan.purchase_list import NO_POWER, bill_lines, stock_line
 from app.plan.result import BillLine, CostLine, Costs, Explanation, Finding, RunningCostLine, Term
 
 Floats = NDArray[np.float64]
@@ -359,7 +359,7 @@ _RESULTS: Mapping[str, Callable[[Ownership], Any]] = {
     "spare_nodes": lambda owned: owned.cluster.request.spare_nodes,
     "bill_of_materials": lambda owned: (
         *bill_lines(_bought(owned), (owned.cluster.platform.power,), owned.prices.catalog),
-        *_spare_ports(owned),
+        *_ports_of_spares(owned),
         *_storage_line(owned),
     ),
 }
@@ -397,14 +397,20 @@ def _bought(owned: Ownership) -> Iterator[Line]:
     yield from owned.second_tier
 
 
-def _spare_ports(owned: Ownership) -> Iterator[BillLine[Draws]]:
-    """What the compute network has more with ports for the spare nodes; its own bill is that of the others."""
-    spares = owned.cluster.request.spare_nodes
-    cost, power, _ = owned.network.for_spares if spares else (0.0, 0.0, 0.0)
-    if np.any(cost):
-        paid = Draws(np.asarray(cost), used=owned.network.used)
-        part = f"What {spares:,} more node{'s take' if spares > 1 else ' takes'} of the compute network"
-        yield BillLine("spare ports", part, "spare-ports", 1, paid, paid, Draws(np.asarray(power)))
+def _ports_of_spares(owned: Ownership) -> Iterator[BillLine[Draws]]:
+    """What the compute network has more of with ports for the spare nodes, part by part; see `Network.for_spares`."""
+    built, spared = owned.network.built, owned.network.spared
+    if not built or not spared:
+        return
+    fewer = {(line.role, line.key): line.quantity for line in built.parts}
+    more = [
+        line._replace(role=SPARE_PORTS, quantity=line.quantity - fewer.get((line.role, line.key), 0), power=None)
+        for line in spared.parts
+    ]
+    bought = [line for line in more if line.quantity > 0]
+    yield from bill_lines(bought, (), owned.prices.catalog, spared.spares.typical)
+    if bought and (stock := np.maximum(spared.stock - built.stock, 0.0)).any():
+        yield replace(stock_line(stock, spared.spares, spared.used), role=SPARE_PORTS)
 
 
 def _storage_line(owned: Ownership) -> Iterator[BillLine[Draws]]:
@@ -574,6 +580,8 @@ def _racks(owned: Ownership) -> Racks:
     return Racks(compute + switches, compute, by_height, by_power, switches)
 
 
+SPARE_PORTS = "ports of spare nodes"
+"""What parts of the compute network are bought for that spare nodes alone need."""
 WIDE = 2.0
 """Times its typical price, or its share, that a node may cost, from which on a planner is told to ask."""
 

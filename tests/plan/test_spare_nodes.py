@@ -33,9 +33,23 @@ def test_spare_nodes_are_bought_with_ports_of_the_network():
     assert paid(spared)["nodes"] == paid(bare)["nodes"]
     assert (spared.cluster.nodes, spared.cluster.spare_nodes) == (128, 6)
     assert spared.cluster.power.typical == pytest.approx(larger.cluster.power.typical)
-    bill = spared.cluster.bill_of_materials
-    assert {line.role: line.quantity for line in bill} == {"node": 128, "spare node": 6, "spare ports": 1}
-    assert sum(line.cost.typical for line in bill[1:] if line.cost) == pytest.approx(paid(spared)["spare nodes"])
+    roles = {line.role: line.quantity for line in spared.cluster.bill_of_materials}
+    assert (roles["node"], roles["spare node"]) == (128, 6)
+    # ... and are on the list of what to buy: a NIC, a module and a fibre for each port, and twin modules of its leaf
+    # where these have no half of one left
+    ports = {
+        line.key: line.quantity for line in spared.cluster.bill_of_materials if line.role == "ports of spare nodes"
+    }
+    assert ports == {"connectx-7": 48, "osfp-400g-sr4": 48, "osfp-800g-2xsr4": 16, "mpo-12-mmf": 48, "spares": 1}
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"gpu": "gb300", "gpus": 1152, "scale_out": "roce-800"}, {"nics_included": False}]
+)
+def test_what_is_bought_for_spare_nodes_costs_what_they_do(asked: dict[str, Any]):
+    plan = plan_of(**asked, spare_nodes=16)
+    bought = [line.cost.typical for line in plan.cluster.bill_of_materials if "spare node" in line.role and line.cost]
+    assert sum(bought) == pytest.approx(paid(plan)["spare nodes"])
 
 
 def test_spare_nodes_are_joined_to_storage_and_management_too():
