@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from app.catalog.load import Catalog
 from app.catalog.names import entries_called, word_set
+from app.plan.scenario import SIZE
 from app.units import parse
 from app.validation.statistics import number
 
@@ -70,9 +71,30 @@ def gpu_named(text: str, catalog: Catalog) -> Named:
 
 @lru_cache(maxsize=256)
 def model_named(text: str, catalog: Catalog) -> str:
-    """The key of the one model of the catalogue that a text names; blank where there is none, or more."""
-    meant = entries_called(text, catalog.models)
+    """The key of the one model of the catalogue that a text names; blank where there is none, or more.
+
+    A size alone is no name, though one model may have it in its own.
+
+    >>> from app.catalog.load import load_catalog
+    >>> model_named("Yi 34B", load_catalog()), model_named("34B", load_catalog())
+    ('yi-34b', '')
+    """
+    meant = [] if SIZE.fullmatch(text.strip()) else entries_called(text, catalog.models)
     return meant[0] if len(meant) == 1 else ""
+
+
+MIXTURE = re.compile(r"moe|mixture|\dx\d|\ba\d+(?:\.\d+)?b", re.IGNORECASE)
+"""Names of mixtures of experts, whose shape does not follow from a size."""
+
+
+def dense_size(text: str) -> str:
+    """The size that the name of a dense model says; blank where it says none, more, or is a mixture's.
+
+    >>> dense_size("Mystery-8B"), dense_size("Mystery-8x7B"), dense_size("Mystery 30B-A3B"), dense_size("Mystery")
+    ('8B', '', '', '')
+    """
+    sizes = SIZE.findall(text)
+    return "".join(sizes[0]) if len(sizes) == 1 and not MIXTURE.search(text) else ""
 
 
 FAMILIES: tuple[tuple[str, str], ...] = (

@@ -14,7 +14,7 @@ from app.catalog.load import Catalog
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.serving.serving_request import ServingQuestion
 from app.validation import statistics
-from app.validation.row_names import gpu_named, model_named
+from app.validation.row_names import dense_size, gpu_named, model_named
 
 MEASUREMENTS = Path(__file__).parent / "measurements" / "serving.csv"
 
@@ -121,14 +121,17 @@ def in_words(row: Mapping[str, str], catalog: Catalog) -> tuple[dict[str, str], 
         name: cells[name].lower() for name in ("tier", "mode", "engine", "scenario", "speculative") if name in cells
     }
     changed["gpu"] = gpu.key or cells.get("gpu", "")
-    changed["model"] = model_named(cells.get("model", ""), catalog) or cells.get("model", "")
+    model = cells.get("model", "")
+    changed["model"] = model_named(model, catalog) or dense_size(model) or model
     engine = changed.get("engine", "")
     changed["engine"] = engine_named(engine) or USUAL_ENGINE
     for length in ("input_tokens", "output_tokens"):
         changed[f"mean_{length}"] = cells.get(f"mean_{length}") or cells.get(length, "")
     weights = (cells.get("weights") or cells.get("precision") or "bf16").lower()
     changed["weights"] = number_format(weights)
-    return cells | changed, tuple(filter(None, (gpu.taken, *_taken(engine, weights))))
+    sized = changed["model"] not in catalog.models and dense_size(model)
+    by_rule = f"shape of {model} by rule from its size" if sized else ""
+    return cells | changed, tuple(filter(None, (gpu.taken, by_rule, *_taken(engine, weights))))
 
 
 def engine_named(text: str) -> str:
@@ -165,7 +168,7 @@ def refusal(fields: Mapping[str, str], catalog: Catalog) -> str:
         return "speculation is on or unknown"
     if fields.get("gpu") not in catalog.gpus:
         return f"the catalogue has no GPU {fields.get('gpu')!r}"
-    if fields.get("model") not in catalog.models:
+    if fields.get("model") not in catalog.models and not dense_size(fields.get("model", "")):
         return f"the catalogue has no model {fields.get('model')!r}"
     if not (number(fields.get("mean_input_tokens")) > 0 and number(fields.get("mean_output_tokens")) > 0):
         return "its lengths are not stated"
@@ -188,7 +191,8 @@ def row_of(name: str, fields: Mapping[str, str], catalog: Catalog) -> ServingRow
     offline, poisson = fields.get("scenario") in OFFLINE, fields.get("scenario") in POISSON
     equal = fields.get("mean_input_tokens") == fields.get("input_tokens")
     stated = bool(fields.get("tp")) and fields.get("mode") in AGGREGATED
-    layout = layout_of(fields, bool(catalog.models[fields["model"]].experts)) if stated else None
+    mixture = fields["model"] in catalog.models and bool(catalog.models[fields["model"]].experts)
+    layout = layout_of(fields, mixture) if stated else None
     settings: dict[str, Any] = {
         "gpu": fields["gpu"],
         "gpus": max(int(degree(fields.get("gpus"))), int(layout.gpus) if layout else 1),

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from app.catalog.load import Catalog
-from app.plan.scenario import SHAPE, SIZE
-from app.validation.row_names import GIGABIT, gpu_named, model_named, network_named, rate_stated, word
+from app.plan.scenario import SHAPE
+from app.validation.row_names import GIGABIT, dense_size, gpu_named, model_named, network_named, rate_stated, word
 from app.validation.statistics import number
 
 PRECISIONS = (
@@ -38,8 +38,6 @@ WORDS: Mapping[str, Mapping[str, str]] = {
 OF_SHAPE = ("layers", "hidden", "heads")
 """What a row need not state of a model of which the size is known."""
 VERSION = re.compile(r"[ _-]v?\d+(?:\.\d+)+\S*$")
-MIXTURE = re.compile(r"moe|mixture|\dx\d|\ba\d+(?:\.\d+)?b", re.IGNORECASE)
-"""Names of mixtures of experts, whose shape does not follow from a size."""
 
 
 def in_words(row: Mapping[str, str], catalog: Catalog) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -89,10 +87,8 @@ def _model(cells: Mapping[str, str], catalog: Catalog) -> dict[str, str]:
             for column, count in listed.items()
             if count not in (None, True, False, 0) and not cells.get(column)
         }
-    sizes = SIZE.findall(name)
-    if len(sizes) == 1 and not number(cells.get("experts")) and not MIXTURE.search(name):
-        return {"size": "".join(sizes[0])}
-    return {}
+    size = "" if number(cells.get("experts")) else dense_size(name)
+    return {"size": size} if size else {}
 
 
 def _taken(changed: Mapping[str, str], cells: Mapping[str, str]) -> Iterator[str]:

@@ -29,12 +29,13 @@ from app.plan.band import Declaration, nan_is_an_answer, record, result
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate, evaluate_all_reduce, evaluate_network
 from app.plan.findings import by_severity
+from app.plan.job.shape import shape_findings
 from app.plan.long_parts import EVERYTHING
 from app.plan.network import network_of
 from app.plan.prices import PriceList
 from app.plan.question_findings import of_question
 from app.plan.result import AllReduce, Cluster, Fabric, Finding, Plan
-from app.plan.scenario import PriceRequest, Scenario
+from app.plan.scenario import ModelRequest, PriceRequest, Scenario
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving_result import Serving
 from app.plan.total_cost import price_in_doubt
@@ -559,7 +560,7 @@ def size_answer(
         findings.append(Finding("warning", "cut-off", text, ("gpu", "scale_out"), "Name fewer candidates."))
     findings += unusual_for_all(question, map(question.largest, question.gpu), catalog)
     findings += (*_calibrated_for_all(question), *_priced_for_all(question), *_few_tried(question, catalog))
-    findings += _doubted(question, answer, catalog)
+    findings += (*_doubted(question, answer, catalog), *shape_findings(question.part(ModelRequest), catalog))
     return SizeAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
@@ -621,7 +622,7 @@ def _several(question: Scenario) -> str:
 def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizeAnswer:
     """Which cluster carries a load."""
     sized = size_serving(question, catalog)
-    findings = [*idle_findings(question, sized, catalog)]
+    findings = [*idle_findings(question, sized, catalog), *shape_findings(question.part(ModelRequest), catalog)]
     findings += unusual_for_all(question, map(question.largest, question.gpu), catalog)
     if sized.message:
         fields = ("tpot_limit", "ttft_limit", "gpus", "gpu")

@@ -201,7 +201,8 @@ def test_another_spelling_is_the_same_point(tmp_path: Path, written: dict[str, s
         ({"tp": ""}, "its layout is not stated"),
         ({"mode": "disaggregated"}, "disaggregated"),
         ({"gpu": "TPU v5e"}, "TPU v5e"),
-        ({"model": "Mystery 34B"}, "Mystery 34B"),
+        ({"model": "Mystery"}, "Mystery"),
+        ({"model": "Mystery 8x7B"}, "Mystery 8x7B"),
         ({"weights": "2 bits"}, "weights"),
     ],
 )
@@ -211,6 +212,18 @@ def test_a_point_without_what_decides_it_is_refused_with_a_reason(
     rows, skipped = read_rows(tmp_path, STATED | change)
     assert not rows
     assert reason in skipped[0]["reason"]
+
+
+def test_a_dense_model_of_which_the_size_alone_is_known_is_served_with_a_shape_by_rule(tmp_path: Path) -> None:
+    rows, skipped = read_rows(tmp_path, STATED | {"model": "Mystery 34B"}, STATED | {"model": "34B"})
+    assert not skipped
+    assert [row.taken for row in rows] == [
+        ("shape of Mystery 34B by rule from its size",), ("shape of 34B by rule from its size",),
+    ]  # fmt: skip
+    assert {(row.question.model, row.question.parameters) for row in rows} == {("custom", 34e9)}
+    known, _ = read_rows(tmp_path, STATED)
+    mystery, _, llama = (one.time_per_token[1] for one in serving_runs.predictions([*rows, *known], CATALOG, False))
+    assert 0.3 * llama < mystery < 0.8 * llama  # half as many parameters
 
 
 def test_an_engine_that_is_not_known_is_counted(tmp_path: Path) -> None:

@@ -125,3 +125,15 @@ def test_findings_name_parts_and_topologies_as_people_do(client: TestClient) -> 
     assert "a rail-optimised tree of 2 tiers" in wrong
     other = client.get("/api/v1/fabric?switch=sn5600").json()["findings"][0]["suggestion"]
     assert "NVIDIA QM9700" in other
+
+
+@pytest.mark.parametrize(
+    "path", ["plan?gpus=64", "serve?gpus=8", "size?gpus=64&gpu=h100-sxm", "serve/size?gpu=h100-sxm"]
+)
+def test_every_answer_says_which_shape_stands_in_for_a_size(client: TestClient, path: str) -> None:
+    told, named = (
+        {finding["code"] for finding in client.get(f"/api/v1/{path}&model={model}").json()["findings"]}
+        for model in ("8B", "llama-3-8b")
+    )
+    assert "shape-by-rule" in told
+    assert "shape-by-rule" not in named
