@@ -329,6 +329,17 @@ def show(value: float | None, unit: str, digits: int = 3) -> str:
     return _dress(_digits(value / worth, digits), unit, name)
 
 
+def show_message(size: float, digits: int = 3) -> str:
+    """Write the bytes of a message: in powers of two where they are whole ones, as benchmarks are asked for them.
+
+    >>> show_message(2.0**20), show_message(3 * 2.0**30), show_message(2e8), show_message(512)
+    ('1\u202fMiB', '3\u202fGiB', '200\u202fMB', '512\u202fB')
+    """
+    largest = next((prefix for prefix in reversed(BINARY) if size >= 2 ** BINARY[prefix]), "")
+    many = size / 2 ** BINARY.get(largest, 0)
+    return f"{many:,.0f}{THIN}{largest}B" if largest and many.is_integer() else show(size, "B", digits)
+
+
 def show_beside(value: float | None, unit: str, first: float, digits: int = 4) -> str:
     """Write a quantity in a column with the unit and the decimals that the ``first`` of it has with so many digits.
 

@@ -262,7 +262,7 @@ def _unusual(rows: Sequence[SweepRow]) -> Iterator[Finding]:
     """The rows that no factors explain: five by themselves, the others by their number."""
     odd = [row for row in rows if not row.fits]
     for row in odd[:5]:
-        times, size = units.show(row.measured / row.calibrated.typical, "1", 2), units.show(row.message, "B")
+        times, size = units.show(row.measured / row.calibrated.typical, "1", 2), units.show_message(row.message)
         text = f"{size} of {row.collective} over {row.gpus} GPUs took {times} × what the other rows say."
         yield Finding("note", "row-fits-no-model", text, ("text",), "Measure it again.")
     if len(odd) > 5:

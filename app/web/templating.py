@@ -32,7 +32,7 @@ from app.report.labels import capitalize_first, cut, designs, in_words, lower_fi
 from app.studies.differences import is_unclear
 from app.studies.sizing import MOST_CANDIDATES
 from app.units import percent as show_percent
-from app.units import show, show_beside, show_difference, show_people, show_range, show_span
+from app.units import show, show_beside, show_difference, show_message, show_people, show_range, show_span
 from app.validation.citations import measured_by, serving_names
 from app.web import assets
 from app.web.form import Control
@@ -288,6 +288,7 @@ def environment() -> Environment:
     templates.filters |= {
         "show": show,
         "show_beside": show_beside,
+        "show_message": show_message,
         "band": band,
         "percent": percent,
         "percent_band": percent_band,

@@ -203,7 +203,7 @@ def test_a_row_that_fits_no_model_is_a_finding():
     lines[broken] = " ".join(cells)
     found, findings = ask("\n".join(lines))
     assert [finding.code for finding in findings] == ["row-fits-no-model"]
-    assert "1.05 MB of all-reduce over 16 GPUs" in findings[0].message.replace("\u202f", " ")
+    assert "1 MiB of all-reduce over 16 GPUs" in findings[0].message.replace("\u202f", " ")
     assert [row.fits for row in found.rows].count(False) == 1
 
 

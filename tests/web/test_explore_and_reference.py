@@ -362,3 +362,13 @@ def test_crumbs_lead_from_a_fabric_to_a_drawing_of_each_level(client, query: str
 @pytest.mark.parametrize("way", ["node/129", "node/0", "rack/1e9", "hall/1", "node/1/rail/9", "rack/1/rail/1"])
 def test_a_place_that_a_fabric_does_not_have_is_refused(client, way: str):
     assert client.get(f"/fabric/{way}").status_code == 404
+
+
+def test_tables_of_messages_have_the_sizes_that_benchmarks_are_asked_for(client):
+    """nccl-tests takes `-b 1M` for 2^20 bytes; the plan's own message stays as it was typed, and files have bytes."""
+    page = unescape(client.get("/all-reduce?gpus=16&message=200+MB").text).replace("\u202f", " ")
+    sizes = re.findall(r'<th scope="row" class="number">([\d.]+ \w+)</th>', page)
+    assert {"1 MiB", "512 MiB", "8 GiB", "200 MB"} <= set(sizes)
+    assert not {"1.05 MB", "537 MB", "8.59 GB"} & set(sizes)
+    lines = client.get("/chart/all-reduce-curves.csv?gpus=16&message=200+MB").text.splitlines()
+    assert any(line.startswith("1048576") for line in lines)
