@@ -59,7 +59,9 @@ class BillLine(Generic[Q]):
     role: str = result("", "Role", "What the part is for.", words="part")
     part: str = result("", "Part", "Name of the part.")
     key: str = result("", "Key", "Key of the part in the catalogue.", listed=False)
-    quantity: int = result("1", "Quantity", "How many are bought.")
+    quantity: int = result(
+        "1", "Quantity", "How many are bought; below zero, how many fewer with ports for the spare nodes."
+    )
     unit_price: Q = result("USD", "Price each", "Price of one; nothing where the node's price pays for it.")
     cost: Q = result("USD", "Cost", "Quantity times the price of one.", formula="costs.line")
     power: Q = result("W", "Power", "Maximum power of all of them; zero where it is part of the node's.")

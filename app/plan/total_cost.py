@@ -398,18 +398,19 @@ def _bought(owned: Ownership) -> Iterator[Line]:
 
 
 def _ports_of_spares(owned: Ownership) -> Iterator[BillLine[Draws]]:
-    """What the compute network has more of with ports for the spare nodes, part by part; see `Network.for_spares`."""
+    """What the compute network has more of with ports for the spare nodes, part by part, and less of, as a number below
+    zero, where other parts take their place; see `Network.for_spares`.
+    """
     built, spared = owned.network.built, owned.network.spared
-    if not built or not spared:
+    if not built or not spared or not owned.network.for_spares[0].any():
         return
-    fewer = {(line.role, line.key): line.quantity for line in built.parts}
-    more = [
-        line._replace(role=SPARE_PORTS, quantity=line.quantity - fewer.get((line.role, line.key), 0), power=None)
-        for line in spared.parts
-    ]
-    bought = [line for line in more if line.quantity > 0]
-    yield from bill_lines(bought, (), owned.prices.catalog, spared.spares.typical)
-    if bought and (stock := np.maximum(spared.stock - built.stock, 0.0)).any():
+    without = {(line.role, line.key): line for line in built.parts}
+    lines = {(line.role, line.key): line for line in spared.parts}
+    for part, line in without.items():
+        lines[part] = line._replace(quantity=(lines[part].quantity if part in lines else 0) - line.quantity)
+    changed = [line._replace(role=SPARE_PORTS, power=None) for line in lines.values() if line.quantity]
+    yield from bill_lines(changed, (), owned.prices.catalog, spared.spares.typical)
+    if (stock := spared.stock - built.stock).any():
         yield replace(stock_line(stock, spared.spares, spared.used), role=SPARE_PORTS)
 
 

@@ -44,7 +44,13 @@ def test_spare_nodes_are_bought_with_ports_of_the_network():
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"gpu": "gb300", "gpus": 1152, "scale_out": "roce-800"}, {"nics_included": False}]
+    "asked",
+    [
+        {},
+        {"gpu": "gb300", "gpus": 1152, "scale_out": "roce-800"},
+        {"nics_included": False},
+        {"gpus": 256},  # in a second unit of leaves, fibre in place of copper
+    ],
 )
 def test_what_is_bought_for_spare_nodes_costs_what_they_do(asked: dict[str, Any]):
     plan = plan_of(**asked, spare_nodes=16)
