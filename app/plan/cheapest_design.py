@@ -133,8 +133,11 @@ def choose(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignReq
 def choose_all(wishes: Iterable[Wish], prices: PriceList) -> list[Chosen]:
     """The same for several clusters; designing all that may be built for them takes little longer than for one."""
     asked = [(_Asked.of(*wish, prices), wish) for wish in wishes]
+    known = [_KEPT.get(key) for key, _ in asked]
+    if all(known):
+        return [each for each in known if each]
     wish_of = dict(asked)
-    chosen = {key: found for key in wish_of if (found := _KEPT.get(key))}
+    chosen = {key: each for (key, _), each in zip(asked, known, strict=True) if each}
     new = sorted((key for key in wish_of if key not in chosen), key=lambda key: key.joined)
     few = _few_switches([(key, *wish_of[key][1:]) for key in new], prices)
     searches = [_Search(key, *wish_of[key][1:], few.get(key)) for key in new]
@@ -479,11 +482,12 @@ class _Fabrics:
             if len(groups):
                 floor = floor_of(self.prices.catalog, nodes)
                 some, which = np.unique(firsts[groups], return_inverse=True)
-                per_rack = np.array([floor.switches_per_rack(height) for height in self.heights])
+                held = [floor.switches_per_rack(height) for height in self.heights]
+                per_rack, as_high = np.unique(held, return_inverse=True)
                 found = self._runs(some).longest(floor, per_rack[:, None, None])
                 for level in self.lengths.keys() & found.keys():
                     has_some = getattr(self.designs, level)[some] > 0
-                    self.lengths[level][:, groups] = np.where(has_some, found[level], 0.0)[:, which]
+                    self.lengths[level][:, groups] = np.where(has_some, found[level], 0.0)[as_high][:, which]
 
     def _runs(self, some: Integers) -> RailRuns:
         """What the longest links by rail of some designs depend on."""

@@ -849,6 +849,9 @@ class Scenario(
 ):
     """One question to the calculator: the sum of its parts, whose fields come in the order from last to first."""
 
+    __slots__ = ("_parts",)
+    """Its parts, each found once: a plan reads 35 times one of a dozen. A copy finds its own."""
+
     model_config = ConfigDict(defer_build=False)  # the start reads the presets
 
     @model_validator(mode="before")
@@ -885,7 +888,13 @@ class Scenario(
         >>> Scenario(gpus=64).part(ClusterRequest).gpus
         64
         """
-        part: Part = _part(kind, _values_of(kind)(vars(self)))
+        parts: dict[Any, Any] | None = getattr(self, "_parts", None)
+        if parts is None:
+            parts = {}
+            object.__setattr__(self, "_parts", parts)
+        if kind not in parts:
+            parts[kind] = _part(kind, _values_of(kind)(vars(self)))
+        part: Part = parts[kind]
         return part
 
     def only(self, *groups: str) -> Self:

@@ -1,6 +1,7 @@
 """What the reader asks, and what is said when it cannot be understood."""
 
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from app.catalog.names import entries_called
 from app.catalog.toml_files import CatalogError
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
-from app.plan.scenario import Key, Scenario, UnknownKeyError, check_presets
+from app.plan.scenario import Key, NetworkRequest, Scenario, UnknownKeyError, check_presets
 from app.studies.sizing import Question, size
 
 CATALOG = load_catalog()
@@ -307,3 +308,13 @@ def test_what_a_plan_was_asked_can_be_asked_again_for_every_model(model: str) ->
     again = evaluate(Scenario.model_validate(asked, context={"catalog": catalog}), catalog, ())
     assert again.training.step_time == plan.training.step_time
     assert again.memory.total == plan.memory.total
+
+
+def test_a_copy_of_a_question_has_parts_of_its_own() -> None:
+    asked = Scenario(gpus=64)
+    part = asked.part(NetworkRequest)
+    changed = asked.model_copy(update={"topology": "fat-tree"})
+    assert changed.part(NetworkRequest).topology == "fat-tree"
+    assert asked.part(NetworkRequest) is part
+    assert asked == Scenario(gpus=64)
+    assert pickle.loads(pickle.dumps(asked)).part(NetworkRequest) == part

@@ -196,7 +196,8 @@ class Floor:
     def stretch(self, first: Any, last: Any) -> "Extent":
         """How far racks side by side reach."""
         rising, falling = self.diagonals(self._ends(first, last))
-        return Extent(rising.min(axis=0), rising.max(axis=0), falling.min(axis=0), falling.max(axis=0))
+        least, most = np.minimum.reduce, np.maximum.reduce
+        return Extent(least(rising), most(rising), least(falling), most(falling))
 
     def switches_per_rack(self, rack_units: int) -> int:
         """Switches of such a height that a rack holds."""

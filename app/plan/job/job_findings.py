@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 
+from app.catalog.sampling import TYPICAL
 from app.formulas.collectives.group_times import bridged
 from app.formulas.fabric.placement import slowest_split
 from app.formulas.training import arguments
@@ -184,7 +185,8 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
     quicker = operation.model_copy(
         update={"restart_time": restart, "checkpoint_time": written, "checkpoint_interval": None}
     )
-    left = float(checkpointing(float(parameters(setup.inputs.shape)), cluster, quicker, setup.catalog).progress[0])
+    model = float(parameters(setup.inputs.shape))
+    left = float(checkpointing(model, cluster, quicker, setup.catalog, sampling=TYPICAL).progress[0])
     if not left > share:
         return
     changes: dict[str, str | int | float] = {

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
+from app.catalog.sampling import DRAWS, Sampling
 from app.formulas.arrays import Array, any_, maximum, minimum
 from app.formulas.training import goodput
 from app.plan.band import Draws
@@ -37,7 +38,12 @@ class Checkpointing:
 
 
 def checkpointing(
-    parameters: float, cluster: Cluster, request: OperationRequest, catalog: Catalog, links: float = np.inf
+    parameters: float,
+    cluster: Cluster,
+    request: OperationRequest,
+    catalog: Catalog,
+    links: float = np.inf,
+    sampling: Sampling = DRAWS,
 ) -> Checkpointing:
     """What is not asked for follows: the time from size and storage, the interval from that and the failures.
 
@@ -51,7 +57,7 @@ def checkpointing(
         if stated is not None:
             return stated
         used.append(estimate)
-        return estimate.draws()
+        return sampling(estimate)
 
     gpus = cluster.gpus
     failures = gpus * value(request.failure_rate, failing["rate"])
@@ -89,7 +95,7 @@ def _within(links: float, usual: Array) -> Array:
     >>> _within(3.0, np.array([2.0, 1.0, 4.0])).tolist(), _within(3.0, np.array([5.0, 4.0, 6.0])).tolist()
     ([2.0, 1.0, 3.0], [5.0, 4.0, 5.0])
     """
-    usual = np.asarray(usual)
+    usual = np.atleast_1d(usual)
     return minimum(usual, maximum(links, usual[..., :1]))
 
 
