@@ -28,7 +28,7 @@ from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, fixed_degrees,
 from app.plan.job.job_findings import findings, interrupted, no_progress
 from app.plan.job.run_time import quickest_times, step_time, ways_to_run
 from app.plan.job.search_together import search_all
-from app.plan.job.shape import shape, shape_fields
+from app.plan.job.shape import shape, shape_fields, size_of
 from app.plan.job.storage import Checkpointing, checkpointing, storage_of
 from app.plan.job.storage import explain as explain_storage
 from app.plan.network import Network
@@ -127,7 +127,7 @@ def plan_job(
     rests_on = widths(catalog, cluster.gpu, float(drawn.shape.experts) > 0, request.software)
     rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
-    parameters = float(transformer.parameters(drawn.shape))
+    parameters = size_of(drawn.shape).parameters
     checkpoints = checkpointing(parameters, cluster, request.operation, catalog, storage_rate)
     training = _training(setup, drawn, chosen, timing, error, checkpoints)
     if not memory.fits:
@@ -179,6 +179,7 @@ def _training(
 ) -> Training[Draws]:
     """The step of the chosen configuration, and the run made of such steps."""
     model, request, gpus = drawn.shape, setup.request, setup.cluster.gpus
+    size = size_of(model)
     used, time = drawn.used, timing.time[0]
     flops = float(transformer.training_flops(model, drawn.job.sequence_length, drawn.job.causal))
     again = 0.0 if chosen is None else compute.repeated_work(model, drawn.job, chosen, drawn.software)
@@ -205,8 +206,8 @@ def _training(
         steps=request.steps,
         availability=float(np.ravel(share)[0]),
         straggler=1.0 if chosen is None else float(timing.straggler[0]),
-        parameters=float(transformer.parameters(model)),
-        active_parameters=float(transformer.active_parameters(model)),
+        parameters=size.parameters,
+        active_parameters=size.active,
         flops_per_token=flops,
     )
 

@@ -12,7 +12,6 @@ from app.formulas.collectives.group_times import bridged
 from app.formulas.fabric.placement import slowest_split
 from app.formulas.training import arguments
 from app.formulas.training.search import SearchResult
-from app.formulas.transformer import parameters
 from app.plan.band import Draws
 from app.plan.job import batch
 from app.plan.job.broken_rules import experts_unused, rule_broken_by
@@ -20,7 +19,7 @@ from app.plan.job.calibration import computed_precision, measured, rows_of
 from app.plan.job.inputs import JobSetup, usual_batch
 from app.plan.job.layout import mismatch
 from app.plan.job.run_time import step_time
-from app.plan.job.shape import shape_findings
+from app.plan.job.shape import shape_findings, size_of
 from app.plan.job.storage import Checkpointing, checkpointing
 from app.plan.result import Finding, Memory
 from app.plan.scenario import MOST_GPUS, ParallelismRequest, Precision
@@ -185,8 +184,8 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
     quicker = operation.model_copy(
         update={"restart_time": restart, "checkpoint_time": written, "checkpoint_interval": None}
     )
-    model = float(parameters(setup.inputs.shape))
-    left = float(checkpointing(model, cluster, quicker, setup.catalog, sampling=TYPICAL).progress[0])
+    parameters = size_of(setup.inputs.shape).parameters
+    left = float(checkpointing(parameters, cluster, quicker, setup.catalog, sampling=TYPICAL).progress[0])
     if not left > share:
         return
     changes: dict[str, str | int | float] = {

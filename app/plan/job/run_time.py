@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from app.formulas import transformer
 from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
@@ -20,6 +19,7 @@ from app.formulas.training.stacking import alike, link_rows, row, rows_of, stack
 from app.formulas.transformer import Shape
 from app.plan.job import batch
 from app.plan.job.inputs import JobSetup, StepInputs, named
+from app.plan.job.shape import size_of
 from app.plan.job.storage import checkpointing
 from app.plan.result import Parallelism
 
@@ -50,7 +50,7 @@ class Ways:
     @cached_property
     def progress(self) -> float:
         """Share of the time that makes progress [1]."""
-        parameters = float(transformer.parameters(self.setup.inputs.shape))
+        parameters = size_of(self.setup.inputs.shape).parameters
         cluster, operation = self.setup.cluster, self.setup.request.operation
         return float(checkpointing(parameters, cluster, operation, self.setup.catalog).progress.ravel()[0])
 

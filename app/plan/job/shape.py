@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.catalog.entries import Model
 from app.catalog.load import Catalog
@@ -176,7 +176,20 @@ def shape_fields(model: Shape) -> dict[str, Any]:
     return {name: flags[name] if name in flags else int(getattr(model, name)) for name in SHAPE}
 
 
+class Size(NamedTuple):
+    """Parameters of a model, and those of them that one token meets [1]."""
+
+    parameters: float
+    active: float
+
+
+@lru_cache(maxsize=128)
+def size_of(model: Shape) -> Size:
+    """The size of a model. Kept: a plan asks six times, and few models are asked about."""
+    return Size(float(transformer.parameters(model)), float(transformer.active_parameters(model)))
+
+
 def usual_message(request: ModelRequest, catalog: Catalog) -> float:
     """Bytes that data parallelism reduces at a time: a bucket, or all gradients of a model that has fewer [B]."""
-    gradients = 2 * float(transformer.parameters(shape(request, catalog)))
+    gradients = 2 * size_of(shape(request, catalog)).parameters
     return min(catalog.training["communication"]["bucket"].typical, gradients)
