@@ -501,6 +501,27 @@ def together(networks: Sequence[Network]) -> Network:
     )
 
 
+def tapered_alike(networks: Sequence[Network]) -> list[Hashable]:
+    """What networks have in common that differ in their tapers alone and come to the same: what is built, of what
+    switches, with links how long. Those that cannot be built have nothing in common.
+    """
+    keys: list[Hashable] = [*range(len(networks))]
+    places = [place for place, network in enumerate(networks) if network.built]
+    columns = (_told_apart([getattr(networks[place], name) for place in places]) for name in ("built", "spared"))
+    for place, *parts in zip(places, *columns, strict=True):
+        keys[place] = tuple(parts)
+    return keys
+
+
+def _told_apart(designs: Sequence[PricedDesign | None]) -> list[Hashable]:
+    """What tells some designs apart, of equal clusters at equal prices."""
+    counts = np.array([each.design for each in designs if each], np.float64)
+    of_each = iter(counts)
+    return [
+        each and (each.choice, next(of_each).tobytes(), tuple((each.chosen.lengths or {}).values())) for each in designs
+    ]
+
+
 def choose_with_spares(asked: Sequence[Asked], prices: PriceList) -> list[Chosen]:
     """What is built for the nodes that train in each of some clusters, of the switches, tiers and units of the network
     that has ports for the spare nodes too; without those where no such network can be built.

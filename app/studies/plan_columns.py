@@ -44,7 +44,7 @@ from app.plan.job.job_columns import (
 from app.plan.job.job_findings import no_progress
 from app.plan.job.shape import usual_message
 from app.plan.job.storage import checkpointing
-from app.plan.network import Inputs, Network, fabric_result, networks_from, sites_of, together
+from app.plan.network import Inputs, Network, fabric_result, networks_from, sites_of, tapered_alike, together
 from app.plan.prices import OF_NO_DESIGN, PriceList
 from app.plan.result import Finding, Plan
 from app.plan.scenario import (
@@ -438,16 +438,28 @@ class PlanColumns:
         missing = {key: row for key, row in zip(keys, first, strict=True) if key not in self.sites}
         if missing:
             self.sites |= zip(missing, self._new_sites(rows, np.array([*missing.values()])), strict=True)
-        return [self.sites[key] for key in keys], which
+        every = [self.sites[key] for key in keys]
+        return [*dict.fromkeys(every)], _numbered(every)[which]
 
     def _new_sites(self, rows: _Rows, some: Whole) -> list[_Site]:
-        """The sites of some points, of which none is like another."""
+        """The sites of some points, of which none is asked like another; tapers may come to the same."""
         places = {name: rows.places[name][some] for name in self._alike(lambda name: name in OF_SITE)}
-        _, node = distinct([places[name] for name in places if name not in OF_SIZE], len(some))
         networks = self._networks(rows, some)
         if not OF_TRAFFIC.isdisjoint(places):
             requests = self._each(rows, some, [*places], lambda scenario: scenario.part(NetworkRequest))
             networks = [network.carrying(its) for network, its in zip(networks, requests, strict=True)]
+        if places.keys().isdisjoint(TAPERS):
+            return self._sites_of(networks, rows, some)
+        _, others = distinct([places[name] for name in places if name not in TAPERS], len(some))
+        number = _numbered(zip(others.tolist(), tapered_alike(networks), strict=True))
+        first = np.unique(number, return_index=True)[1]
+        sites = self._sites_of([networks[place] for place in first], rows, some[first])
+        return [sites[which] for which in number.tolist()]
+
+    def _sites_of(self, networks: Sequence[Network], rows: _Rows, some: Whole) -> list[_Site]:
+        """The sites of networks that were designed for some points."""
+        places = [rows.places[name][some] for name in self._alike(lambda name: name in OF_SITE - OF_SIZE)]
+        _, node = distinct(places, len(some))
         errors = []
         alike: dict[Hashable, list[int]] = {}
         wrong: dict[Hashable, str] = {}

@@ -290,6 +290,16 @@ def test_counts_and_words_of_the_hardware_are_columns_too() -> None:
     _each_row_is_its_plan(GIVEN | {"global_batch": 64}, {"gpus": [64, 512], "price_node": [2e5, 3e5]}, names)
 
 
+def test_tapers_that_come_to_the_same_fabric_are_each_their_plan() -> None:
+    """And one that leaves no uplink, with ports for spare nodes and a network beside, however flows are spread."""
+    grid = {"load_balancing": [None, "hashing"], "oversubscription": [*(1 + n / 50 for n in range(24)), 64.0]}
+    base = GIVEN | {"gpus": 512, "global_batch": 512, "spare_nodes": 2, "management_network": True}
+    _each_row_is_its_plan(base, grid, sorted(plan_columns.COLUMNS))
+    together = plan_columns.PlanColumns(base, grid, RESULTS, load_catalog())
+    together.of(np.array([[0, place] for place in range(24)]))
+    assert len({*together.sites.values()}) < 24
+
+
 def test_every_result_that_columns_have_is_that_of_the_plan() -> None:
     """Searched and given, of a message or the usual one, with an algorithm that there is not."""
     grid = {"message": [None, "1 GB"], "micro_batch": [None, 1], "algorithm": [None, "hierarchical"], "gpus": [64]}
