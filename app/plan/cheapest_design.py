@@ -197,6 +197,8 @@ ALONE = 50
 """Fabrics that take as long to try as what is done for each pair of switches, or size of leaves, by itself."""
 MUCH, MUCH_TOGETHER = 500, 8_000
 """Fabrics of a search, and of several together, that take longer to try than finding those that may be cheapest."""
+MUCH_BESIDE = 100
+"""Fabrics of a search of which that is so where it is done for others too."""
 MARGINS = ((1.08, False), (1.15, True))
 """How many times the least that any may cost those may that are tried first, and then where that was too little; and
 whether as much is allowed to the cheapest that fit narrower tapers."""
@@ -216,11 +218,11 @@ def _cheapest(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tupl
     options = [search.options for search in searches]
     leaves = TriedLeaves.of(options)
     work = leaves.many + [search.work_apart for search in searches]
-    is_large = (work > MUCH) & [search.many_sizes > 0 for search in searches]
-    if work[is_large].sum() <= MUCH_TOGETHER:
+    has_sizes = np.array([search.many_sizes > 0 for search in searches])
+    if work[has_sizes & (work > MUCH)].sum() <= MUCH_TOGETHER:
         yield from _tried(searches, leaves, prices)
         return
-    yield from _narrowed(searches, leaves, is_large, prices)
+    yield from _narrowed(searches, leaves, has_sizes & (work > MUCH_BESIDE), prices)
 
 
 def _narrowed(

@@ -515,10 +515,11 @@ def tapered_alike(networks: Sequence[Network]) -> list[Hashable]:
 
 def _told_apart(designs: Sequence[PricedDesign | None]) -> list[Hashable]:
     """What tells some designs apart, of equal clusters at equal prices."""
-    counts = np.array([each.design for each in designs if each], np.float64)
-    of_each = iter(counts)
+    different = {id(each.design): each.design for each in designs if each}
+    counts = np.array([*different.values()], np.float64)
+    keys = dict(zip(different, (row.tobytes() for row in counts), strict=True))
     return [
-        each and (each.choice, next(of_each).tobytes(), tuple((each.chosen.lengths or {}).values())) for each in designs
+        each and (each.choice, keys[id(each.design)], tuple((each.chosen.lengths or {}).values())) for each in designs
     ]
 
 

@@ -82,8 +82,8 @@ def test_the_cheapest_of_those_that_may_be_is_the_cheapest_of_all(wishes: list[d
     with pytest.MonkeyPatch.context() as patch:
         chosen = []
         for much in (0, np.inf):
-            patch.setattr(cheapest_design, "MUCH", much)
-            patch.setattr(cheapest_design, "MUCH_TOGETHER", much)
+            for name in ("MUCH", "MUCH_TOGETHER", "MUCH_BESIDE"):
+                patch.setattr(cheapest_design, name, much)
             cheapest_design._KEPT.clear()
             chosen.append(choose_all(asked, PRICES))
     for found, of_all in zip(*chosen, strict=True):

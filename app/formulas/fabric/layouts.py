@@ -129,8 +129,12 @@ class Design(NamedTuple):
         return Design._make([field[index] for field in self])
 
     def each(self) -> list[Design]:
-        """Every one of an array of designs, in little more than half the time that `at` takes for each."""
-        return [Design._make(values) for values in zip(*self, strict=True)]
+        """Every one of an array of designs, equal ones once: in half the time that `at` takes for each, or less."""
+        keys = [row.tobytes() for row in np.array(self, np.float64).T.copy()]
+        first = {key: place for place, key in reversed([*enumerate(keys)])}
+        different = self.at([*first.values()])
+        designs = dict(zip(first, map(Design._make, zip(*different, strict=True)), strict=True))
+        return [designs[key] for key in keys]
 
     @staticmethod
     def of(request: FabricRequest, reason: Array, in_a_plane: Mapping[str, Array], **others: Any) -> Design:
