@@ -611,9 +611,13 @@ class PlanColumns:
         keys = self._keys(rows, first, varied)
         missing = [place for place, (each, key) in enumerate(zip(asked, keys, strict=True)) if key not in each.found]
         if missing:
-            setups = [
-                self._setup(asked[place].site, self._scenario(rows, first[place], self.paid)) for place in missing
-            ]
+            setups: list[JobSetup] = []
+            alike: dict[Hashable, JobSetup] = {}
+            for place in missing:
+                each, kind = asked[place], (id(asked[place].setup.request), keys[place])  # one of all that are alike
+                if kind not in alike:
+                    alike[kind] = self._setup(each.site, self._scenario(rows, first[place], self.paid))
+                setups.append(alike[kind].on(each.site.network.cluster, each.site.links))
             found = searched_jobs(setups)
             for number, place in enumerate(missing):
                 asked[place].found[keys[place]] = found.at(np.array([number]))

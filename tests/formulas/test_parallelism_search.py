@@ -250,7 +250,7 @@ def test_no_way_to_run_a_job_is_beyond_what_its_share_has_room_and_time_for(
     several = [one, replace(one, job=Job(4096.0, 384.0)), replace(one, gpus=60, links=links(CATALOG, "a100-sxm", 60))]
     shares, limits = Shares.of([each.space for each in several]), np.full(3, 40e9)
     merged, groups = Search.merged(several), shares.groups
-    bounds = ShareBounds(merged, Space.merged([each.space for each in several]), shares, limits)
+    bounds = ShareBounds(merged, np.arange(3), Space.merged([each.space for each in several]), shares, limits)
     degrees = zip(
         shares.owner.tolist(),
         groups.stages.pipeline[groups.kind[shares.group]].tolist(),

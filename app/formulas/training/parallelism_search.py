@@ -79,7 +79,7 @@ def best_of(
     else:
         field = Field.of(merged, families_of(searches), fitting)
         times = all_worth(field) if quickest is None else quickest_timed(field, quickest)
-    return fitting.results(merged, times, quickest)
+    return [*fitting.results(merged, times, quickest).values()]
 
 
 @dataclass(frozen=True)

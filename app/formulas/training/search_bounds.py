@@ -15,7 +15,7 @@ from app.formulas.arrays import Array, any_
 from app.formulas.collectives.group_times import LEAST
 from app.formulas.records import but
 from app.formulas.training import exchanges, step
-from app.formulas.training.columns import Numbers
+from app.formulas.training.columns import Numbers, Whole
 from app.formulas.training.divisibility import Flags
 from app.formulas.training.exchanges import Exchange
 from app.formulas.training.search import Search
@@ -28,20 +28,23 @@ class ShareBounds:
 
     Attributes:
         merged: the searches as one.
+        families: of each, the place of the first of those that differ from it in nothing but their batch [1].
         shares: what divides of them.
         room: sequences in a micro-batch for which there is memory, parts of one too [1].
     """
 
-    def __init__(self, merged: Search, space: Space, shares: Shares, limits: Numbers) -> None:
+    def __init__(self, merged: Search, families: Whole, space: Space, shares: Shares, limits: Numbers) -> None:
         """Those of some shares.
 
         Args:
             merged: the searches as one.
+            families: of each, the place of the first of those that differ from it in nothing but their batch [1].
             space: what they can try, as one.
             shares: what divides of them.
             limits: memory that may be filled of each [B].
         """
-        self.merged, self.shares, self.room = merged, shares, _room(space, shares, limits)
+        self.merged, self.families, self.shares = merged, families, shares
+        self.room = _room(space, shares, limits)
 
     @cached_property
     def times(self) -> tuple[Numbers, Numbers]:
@@ -49,9 +52,11 @@ class ShareBounds:
 
         Endless where nothing fits.
         """
-        layers, heads = _sequence_times(self.merged, self.shares)
-        search, one = self.merged.of_owners(self.shares.owner), {"micro_batch": np.ones(len(self.shares.owner))}
-        parallelism, depth = search.parallelism(self.shares.columns(most=True) | one), search.shape.depth
+        shares = self.shares
+        layers, heads = _sequence_times(self.merged, self.families, shares)
+        degrees = shares.groups.degrees(shares.group, shares.sizes.in_rounds > 0)
+        search, one = self.merged.of_owners(shares.owner), {"micro_batch": np.ones(len(shares.owner))}
+        parallelism, depth = search.parallelism(degrees | one), search.shape.depth
         stages = step.stage_time(layers, heads, depth, parallelism, search.calibration)
         waits = np.broadcast_to(step.bubble_time(layers, 0.0, depth, parallelism), self.room.shape)
         times = parallelism.micro_batches(search.job) * stages + waits
@@ -105,31 +110,34 @@ def _room(space: Space, shares: Shares, limits: Numbers) -> Numbers:
     left = limits[shares.owner] - groups.least_states[group] - space.context
     if any_(space.job.offload_activations > 0):
         return np.broadcast_to(np.where(left >= 0, np.inf, 0.0), (len(groups.recompute), len(left)))
-    rows, every = space.of_owners(shares.owner), np.arange(len(group))
-    columns = {**shares.columns(most=False), "micro_batch": np.ones(len(group))}
+    every = np.arange(len(groups.data))
+    columns = groups.degrees(every, np.zeros(len(every), bool))
+    split = np.broadcast_to(space.fixed.splits(columns["tensor"]), every.shape)
+    one = columns | {"sequence_parallel": split, "micro_batch": np.ones(len(every))}
+    rows = space.of_owners(shares.first[groups.cluster])._replace(context=0.0)
 
     def sequences(micro_batches: Array) -> Numbers:
-        job = but(rows.job, global_batch=micro_batches * groups.data[group])
-        return left / groups.activity(rows._replace(job=job, context=0.0), every, group, columns)
+        job = but(rows.job, global_batch=micro_batches * groups.data)
+        return left / np.take(groups.activity(rows._replace(job=job), every, every, one), group, axis=1)
 
-    stages, batches = columns["pipeline"], shares.batches[shares.owner]
+    stages = columns["pipeline"]
     flowing = sequences(stages)
-    return np.where(flowing * stages * groups.data[group] < batches, flowing, sequences(1.0))
+    return np.where(flowing * (stages * groups.data)[group] < shares.batches[shares.owner], flowing, sequences(1.0))
 
 
-def _sequence_times(merged: Search, shares: Shares) -> tuple[Numbers, Numbers]:
+def _sequence_times(merged: Search, families: Whole, shares: Shares) -> tuple[Numbers, Numbers]:
     """What each sequence adds at least to a layer, by level of recomputation and share, and to the head, by share [s].
 
     Its work is the same for each, see `compute`, and its bytes take as long alone; experts are spread as is quickest,
     and the micro-batches of several chunks alternate.
     """
-    groups, every = shares.groups, np.arange(len(shares.batches))[:, None, None, None]
+    groups, (family, of_family) = shares.groups, np.unique(families, return_inverse=True)
     t, c, e = np.ix_(*(axis.astype(np.float64) for axis in groups.axes))
     split = np.asarray(merged.fixed.splits(t))
     axes: dict[str, Array] = {"tensor": t, "context": c, "expert": e, "sequence_parallel": split}
     axes["virtual_pipeline"] = 2.0
-    search, links = merged.of_owners(every), merged.links_of(every)
-    levels = np.array(groups.recompute)[:, None, None, None, None]
+    rows, levels = family[:, None, None, None], np.array(groups.recompute)[:, None, None, None, None]
+    search, links = merged.of_owners(rows), merged.links_of(rows)
     shape, job, gpu, software, cal = search.shape, search.job, search.gpu, search.software, search.calibration
     sent = exchanges.layer_exchanges(shape, job, search.parallelism(axes), software, links, LEAST)
 
@@ -141,8 +149,9 @@ def _sequence_times(merged: Search, shares: Shares) -> tuple[Numbers, Numbers]:
         return busy, step.head_time(shape, job, gpu, parallelism, cal)
 
     (layer, head), (layer_of_two, head_of_two) = of_so_many(1.0), of_so_many(2.0)
-    table = len(levels), len(shares.batches), *map(len, groups.axes)
+    table = len(levels), len(family), *map(len, groups.axes)
     layers = np.broadcast_to(layer_of_two - layer, table).min(axis=-1)
     heads = np.broadcast_to(head_of_two - head, table)[0, ..., 0]
-    places = shares.owner, groups.tensor[shares.group], groups.context[shares.group]
-    return layers[:, *places], heads[places]
+    places = of_family[shares.owner], groups.tensor[shares.group], groups.context[shares.group]
+    flat = np.ravel_multi_index(places, heads.shape)
+    return np.take(layers.reshape(len(levels), -1), flat, axis=1), np.take(heads.ravel(), flat)

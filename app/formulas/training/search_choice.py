@@ -13,7 +13,7 @@ import numpy as np
 
 from app.formulas.training.columns import Numbers, Whole, joined
 from app.formulas.training.divisibility import Flags
-from app.formulas.training.fitting import Timed
+from app.formulas.training.fitting import Timed, of_rank
 from app.formulas.training.search_field import Field
 
 FIRST_BATCH = 8_000
@@ -33,7 +33,7 @@ ROUNDING = 1e-9
 """Share by which a bound may be above what it bounds, for being added up in another order."""
 
 
-def all_worth(field: Field) -> list[Timed]:
+def all_worth(field: Field) -> Timed:
     """All of each search that may be within `PRUNE_FACTOR` of its best, or all where there are few.
 
     A step takes at least the layers of its deepest stage for every micro-batch. Where that alone is so many times the
@@ -49,10 +49,11 @@ def all_worth(field: Field) -> list[Timed]:
     # What is not a number stays, and comes last.
     worth = [np.flatnonzero(~(bounds > most)) for bounds, most in zip(least, enough, strict=True)]
     _fill(field, times, each, [some[np.isnan(time[some])] for some, time in zip(worth, times, strict=True)])
-    return [
-        Timed(places[some], time[some], int(np.count_nonzero(~np.isnan(time))))
-        for places, some, time in zip(each, worth, times, strict=True)
-    ]  # fmt: skip
+    return Timed(
+        places=joined([places[some] for places, some in zip(each, worth, strict=True)]),
+        time=joined([time[some] for time, some in zip(times, worth, strict=True)]),
+        evaluated=np.array([np.count_nonzero(~np.isnan(time)) for time in times]),
+    )
 
 
 def _fill(field: Field, times: list[Numbers], each: Sequence[Whole], chosen: Sequence[Whole]) -> None:
@@ -63,7 +64,7 @@ def _fill(field: Field, times: list[Numbers], each: Sequence[Whole], chosen: Seq
         time[some] = values
 
 
-def quickest_timed(field: Field, many: int, most: Numbers | float = np.inf) -> list[Timed]:
+def quickest_timed(field: Field, many: int, most: Numbers | float = np.inf) -> Timed:
     """All that may be among so many of the quickest of each search, or all where there are few.
 
     A step takes at least its stages and bubble with nothing exchanged, and as much recomputation as the sharding needs
@@ -77,19 +78,32 @@ def quickest_timed(field: Field, many: int, most: Numbers | float = np.inf) -> l
     pool = _Pool(field, many, most)
     first = pool.first()
     times = field.clock(first)
-    others = pool.others(np.array([time_of_rank(times[some], many) for some in field.grid.of_each_search(first)]))
+    others = pool.others(enough(field, first, times, many))
     return _timed(field, np.concatenate([first, others]), np.concatenate([times, field.clock(others)]))
 
 
-def promising_timed(field: Field, many: int) -> list[Timed]:
+def promising_timed(field: Field, many: int) -> Timed:
     """About as many of each search as may well be among so many of the quickest, see `quickest_timed`."""
     first = _Pool(field, many).first()
     return _timed(field, first, field.clock(first))
 
 
-def _timed(field: Field, places: Whole, times: Numbers) -> list[Timed]:
-    """Some candidates and their times, search by search."""
-    return [Timed(places[some], times[some], len(places[some])) for some in field.grid.of_each_search(places)]
+def _timed(field: Field, places: Whole, times: Numbers) -> Timed:
+    """Some candidates and their times."""
+    grid = field.grid
+    return Timed(places, times, np.bincount(grid.owner_of(places), minlength=grid.searches))
+
+
+def enough(field: Field, places: Whole, times: Numbers, rank: int) -> Numbers:
+    """Of each search the time of this rank, and what it might be for being added up in another order; else endless [s].
+
+    Args:
+        field: what fits.
+        places: of some candidates [1].
+        times: of these [s].
+        rank: the first is 1 [1].
+    """
+    return of_rank(times, field.grid.owner_of(places), rank, field.grid.searches) * (1 + ROUNDING)
 
 
 class _Pool:
@@ -158,12 +172,3 @@ def limit_of_lowest(bounds: Numbers, many: int) -> float:
 def _lowest(bounds: Numbers, many: int) -> Whole:
     """Places of so many of the lowest, or of all."""
     return np.argpartition(bounds, many)[:many] if len(bounds) > many else np.arange(len(bounds))
-
-
-def time_of_rank(times: Numbers, rank: int) -> float:
-    """The time of this rank, and what it might be for being added up in another order; endless where none is [s].
-
-    >>> 2.0 < time_of_rank(np.array([3.0, 1.0, 2.0]), 2) < 2.0001
-    True
-    """
-    return limit_of_lowest(times, rank - 1) * (1 + ROUNDING)

@@ -32,6 +32,7 @@ class Shares:
         space: what can be tried; of the first of the searches.
         batches: sequences of a step of each search [1].
         enumerated, divisible: of each search, as in `SearchResult` [1].
+        first: of each cluster, the place of the first search on it [1].
         owner, group: of each share, the places of its search and its group [1].
         sizes: micro-batches that divide it.
     """
@@ -41,6 +42,7 @@ class Shares:
     batches: Numbers
     enumerated: Whole
     divisible: Whole
+    first: Whole
     owner: Whole
     group: Whole
     sizes: Sizes
@@ -65,20 +67,11 @@ class Shares:
             batches=batches.astype(np.float64),
             enumerated=groups.enumerated[cluster] * [len(spaces[0].micro_batches(batch)) for batch in batches.tolist()],
             divisible=groups.variants * np.bincount(owner, divisible, len(spaces)).astype(np.int64),
+            first=np.unique(cluster, return_index=True)[1],
             owner=owner,
             group=group,
             sizes=sizes,
         )
-
-    def columns(self, most: bool) -> dict[str, Numbers]:
-        """All, degree by degree, in the most or the fewest chunks that there are stages for [1]."""
-        (t, c, _), groups, space = self.groups.axes, self.groups, self.space
-        tensor, context = (
-            axis[place[self.group]].astype(np.float64) for axis, place in ((t, groups.tensor), (c, groups.context))
-        )
-        split = np.broadcast_to(space.fixed.splits(tensor), tensor.shape)
-        degrees = groups.stages.columns(groups.kind[self.group], most & (self.sizes.in_rounds > 0))
-        return degrees | {"tensor": tensor, "context": context, "sequence_parallel": split}
 
     def splits(self, most: Numbers | None = None) -> Splits:
         """What they split up into, with micro-batches of no more than so many sequences each; ``None`` means all."""

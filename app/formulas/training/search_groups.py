@@ -114,6 +114,12 @@ class Groups:
         least: Numbers = np.where(self.open, self.states, np.inf).min(axis=(0, -1))
         return least
 
+    def degrees(self, some: Whole, most: Flags) -> dict[str, Numbers]:
+        """Degrees of some, in the fewest chunks that there are stages for or in the most [1]."""
+        t, c, _ = (axis.astype(np.float64) for axis in self.axes)
+        of_stages = self.stages.columns(self.kind[some], most)
+        return of_stages | {"tensor": t[self.tensor[some]], "context": c[self.context[some]]}
+
     def activity(self, space: Space, owner: Whole, group: Whole, columns: Columns) -> Numbers:
         """Memory of the activations of some configurations, buffers included, by level of recomputation [B].
 

@@ -23,10 +23,10 @@ from app.formulas.training.search import Contests, Search, SearchResult
 from app.formulas.training.search_bounds import ShareBounds
 from app.formulas.training.search_choice import (
     ROUNDING,
+    enough,
     lowest_of_each,
     promising_timed,
     quickest_timed,
-    time_of_rank,
 )
 from app.formulas.training.search_field import Field
 from app.formulas.training.search_grid import Grid, Shares, Splits
@@ -81,7 +81,7 @@ class _Table:
         self.merged, self.families = Search.merged(searches), families_of(searches)
         self.space, self.shares = Space.merged(spaces), Shares.of(spaces)
         self.limits = np.array([search.limit(budget) for search in searches])
-        self.bounds = ShareBounds(self.merged, self.space, self.shares, self.limits * (1 + ROUNDING))
+        self.bounds = ShareBounds(self.merged, self.families, self.space, self.shares, self.limits * (1 + ROUNDING))
 
     def unfit(self, places: Sequence[int]) -> dict[int, SearchResult]:
         """The answers to some searches of which nothing fits."""
@@ -89,8 +89,7 @@ class _Table:
             return {}
         splits = self.shares.splits(np.where(np.isin(self.shares.owner, places), np.inf, 0.0))
         every = self._fitting(splits.grid()).frugal(self.merged)
-        results = every.results(self.merged, every.untimed(), None)
-        return {place: results[place] for place in places}
+        return every.results(self.merged, every.untimed(), None, places)
 
     def quickest(self, many: int, contests: Contests | None) -> dict[int, SearchResult]:
         """So many of the quickest of each search of which something fits, by its place, and those that lose."""
@@ -132,8 +131,8 @@ class _Table:
             return {}, endless
         field, beyond = looked_at
         timed = quickest_timed(field, many)
-        enough = np.array([time_of_rank(each.time, many) for each in timed])
-        return self._results(field, timed, many, enough <= beyond), enough
+        most = enough(field, timed.places, timed.time, many)
+        return self._results(field, timed, many, most <= beyond), most
 
     def _enough(self, many: int) -> Numbers:
         """What so many ways of each search take no longer than, as far as some are soon known; else endless [s].
@@ -147,12 +146,13 @@ class _Table:
         looked_at = self._field(splits, self.bounds.levels(splits), endless, SPLITS + EACH * many)
         if looked_at is None:
             return endless
-        return np.array([time_of_rank(each.time, many) for each in promising_timed(looked_at[0], many)])
+        field, _ = looked_at
+        timed = promising_timed(field, many)
+        return enough(field, timed.places, timed.time, many)
 
-    def _results(self, field: Field, timed: Sequence[Timed], many: int, wanted: Flags) -> dict[int, SearchResult]:
-        """The quickest of the searches that are wanted of which something fits."""
-        results = field.fitting.results(self.merged, timed, many)
-        return {place: results[place] for place in np.flatnonzero(wanted).tolist() if len(timed[place].time)}
+    def _results(self, field: Field, timed: Timed, many: int, wanted: Flags) -> dict[int, SearchResult]:
+        """The quickest of the searches that are wanted of which something was timed."""
+        return field.fitting.results(self.merged, timed, many, np.flatnonzero(wanted & (timed.evaluated > 0)).tolist())
 
     def _alike(self, most: Numbers) -> Numbers:
         """What steps take at most where nodes do not spread, that take no longer than some time [s]."""

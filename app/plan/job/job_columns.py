@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import repeat
 from math import isnan
 from typing import Any, NamedTuple, Self
@@ -413,6 +414,12 @@ def _rows_of(whole: Search, owners: Whole, rows: Mapping[str, Any]) -> Search:
     )
 
 
+@lru_cache(maxsize=64)
+def _token_flops(shape: transformer.Shape, sequence_length: float, causal: float) -> float:
+    """Work of a token in training [FLOP]. Kept: the jobs of most rows are of one model."""
+    return float(transformer.training_flops(shape, sequence_length, causal))
+
+
 def _mfu(search: Search, time: Floats) -> Floats:
     job = search.job
     flops = transformer.training_flops(search.shape, job.sequence_length, job.causal)
@@ -445,12 +452,19 @@ def _searched(setups: Sequence[JobSetup]) -> JobColumns:
     degrees = np.full((len(jobs), len(NAMED)), np.nan)
     for place, way in enumerate(chosen):
         if way is not None:
-            degrees[place] = _degrees_of(way, 1)
+            degrees[place] = [getattr(way, name) for name in NAMED.values()]
+    batches = np.array([float(setup.request.batch) for setup, _ in jobs])
+    lengths = np.array([setup.inputs.job.sequence_length for setup, _ in jobs])
+    flops = [
+        _token_flops(setup.inputs.shape, float(length), float(setup.inputs.job.causal))
+        for (setup, _), length in zip(jobs, lengths, strict=True)
+    ]
+    peaks = [setup.cluster.gpus * setup.inputs.hardware.linear_peak for setup, _ in jobs]
     return JobColumns(
-        batch=np.array([float(setup.request.batch) for setup, _ in jobs]),
-        sequence_length=np.array([setup.inputs.job.sequence_length for setup, _ in jobs]),
+        batch=batches,
+        sequence_length=lengths,
         step_time=time,
-        mfu=np.array([_mfu(setup.asked, each) for (setup, _), each in zip(jobs, time, strict=True)]),
+        mfu=np.asarray(utilization(np.array(flops), batches * lengths, time, np.array(peaks))),
         memory=memory,
         degrees=degrees,
         runs=runs,
