@@ -614,7 +614,7 @@ class PlanColumns:
             setups: list[JobSetup] = []
             alike: dict[Hashable, JobSetup] = {}
             for place in missing:
-                each, kind = asked[place], (id(asked[place].setup.request), keys[place])  # one of all that are alike
+                each, kind = asked[place], (asked[place].job, keys[place])
                 if kind not in alike:
                     alike[kind] = self._setup(each.site, self._scenario(rows, first[place], self.paid))
                 setups.append(alike[kind].on(each.site.network.cluster, each.site.links))

@@ -396,6 +396,10 @@ class JobSetup:
         """With what the request fixes."""
         return cls(cluster, request, catalog, inputs, fixed_degrees(request, inputs.shape, catalog))
 
+    def on(self, cluster: Cluster, links: Links) -> "JobSetup":
+        """The same job on another cluster of such GPUs, as many of them in a domain, whose nodes spread alike."""
+        return but(self, cluster=cluster, inputs=but(self.inputs, links=links))
+
     def with_batch(self, batch: int) -> "JobSetup":
         """The same job with other sequences in a step."""
         return but(self, request=but(self.request, batch=batch), inputs=self.inputs.with_batch(batch))
