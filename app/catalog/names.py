@@ -135,8 +135,8 @@ def _called(text: str, entries: Mapping[str, Any]) -> tuple[str, ...]:
     spoken = word_set(text)
     meant = tuple(key for key, entry in entries.items() if any(spoken <= words for words in _all_words(key, entry)))
     usual = tuple(key for key in meant if getattr(entries[key], "short", ""))
-    own = tuple(key for key in meant if spoken <= _all_words(key, entries[key])[0])
-    return usual if len(usual) == 1 else tuple(dict.fromkeys((*own, *meant)))
+    by_name = tuple(key for key in meant if spoken <= _all_words(key, entries[key])[0])
+    return usual if len(usual) == 1 else tuple(dict.fromkeys((*by_name, *meant)))
 
 
 def nearest(name: str, names: Iterable[str], alike: float = 0.5) -> list[str]:
@@ -156,10 +156,10 @@ def did_you_mean(names: Sequence[str]) -> str:
 def _all_words(key: str, entry: Any) -> list[frozenset[str]]:
     """The words that may be said of an entry: those of each name, with its key's, its vendor's and a card's own."""
     memory = getattr(entry, "memory_nominal", None)
-    beside = f"{key} {getattr(entry, 'vendor', '')} "
+    further = f"{key} {getattr(entry, 'vendor', '')} "
     if memory:
-        beside += f"{memory.typical / 1e9:.0f}GB {entry.memory_type} {entry.architecture}"
-    return [word_set(f"{beside} {name}") for name in _names(entry)]
+        further += f"{memory.typical / 1e9:.0f}GB {entry.memory_type} {entry.architecture}"
+    return [word_set(f"{further} {name}") for name in _names(entry)]
 
 
 def _names(entry: Any) -> tuple[str, ...]:

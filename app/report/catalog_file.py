@@ -104,6 +104,6 @@ def _numbers(one: Listed) -> Iterator[list[object]]:
 
 def _sources(one: Listed) -> str:
     """The keys of the documents that an entry cites."""
-    own = [one.entry.source] if hasattr(one.entry, "source") else []
+    of_entry = [one.entry.source] if hasattr(one.entry, "source") else []
     said = [claim.source for claim in one.entry.claims] if isinstance(one.entry, Entry) else []
-    return " ".join(dict.fromkeys([*own, *(number.source for number in one.numbers.values()), *said]))
+    return " ".join(dict.fromkeys([*of_entry, *(number.source for number in one.numbers.values()), *said]))

@@ -129,12 +129,12 @@ def listings(part: Any) -> dict[str, Table]:
 @cache
 def _tabled(kind: type) -> tuple[tuple[str, Declaration, type], ...]:
     """The fields of a kind of record that are a table: the name, what it declares, and the kind of its records."""
-    hints, found = get_type_hints(kind), []
+    hints, tabled = get_type_hints(kind), []
     for entry in fields(kind):
         if (declared := declaration(entry)) and declared.table:
             of = get_args(hints[entry.name])[0]
-            found.append((entry.name, declared, get_origin(of) or of))
-    return tuple(found)
+            tabled.append((entry.name, declared, get_origin(of) or of))
+    return tuple(tabled)
 
 
 def listing(declared: Declaration, kind: type, records: Sequence[Any], part: Any = None) -> Table:
@@ -327,19 +327,19 @@ def power_parts(plan: Plan) -> list[tuple[str, Band]]:
 
 def used_sources(value: Any) -> list[str]:
     """The source keys of every band inside a part of a plan, as often as they occur."""
-    found: list[str] = []
+    sources: list[str] = []
     pending = [value]
     while pending:
         value = pending.pop()
         if isinstance(value, Band):
-            found += value.sources
+            sources += value.sources
         elif isinstance(value, Mapping):
             pending += [*value.values()][::-1]
         elif isinstance(value, list | tuple):
             pending += value[::-1]
         elif hasattr(value, "__dataclass_fields__"):
             pending += [getattr(value, name) for name in reversed(value.__dataclass_fields__)]
-    return found
+    return sources
 
 
 def _sources(plan: Plan, catalog: Catalog) -> Table:

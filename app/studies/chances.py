@@ -118,15 +118,15 @@ def _first_safe(
     places = [place for place, candidate in enumerate(in_order) if candidate.query in known]
     safe = next((place for place in places if known[in_order[place].query].least >= SAFE), 0)
     unsafe = max((place for place in places if place < safe), default=safe)
-    found: dict[str, Likely[Band | None]] = {}
+    first_safe: dict[str, Likely[Band | None]] = {}
     while safe - unsafe > 1:
         middle = (safe + unsafe) // 2
         cluster = likely(in_order[middle])
         if cluster.least >= SAFE:
-            safe, found = middle, {in_order[middle].query: cluster}
+            safe, first_safe = middle, {in_order[middle].query: cluster}
         else:
             unsafe = middle
-    return found
+    return first_safe
 
 
 def _near(question: Question, answer: Answer) -> list[Candidate]:

@@ -47,8 +47,8 @@ def _with_error(result: Draws, shared: float, own_key: str) -> NDArray[np.float6
     values = result.values.ravel()
     if values.size < 2:
         return values.copy()
-    own = float(np.sqrt(result.residual**2 - shared**2))
-    return values * erring(values.size, shared) * erring(values.size, own, f"residual.{own_key}")
+    unshared = float(np.sqrt(result.residual**2 - shared**2))
+    return values * erring(values.size, shared) * erring(values.size, unshared, f"residual.{own_key}")
 
 
 def ranges(first: Draws, other: Draws, alike: bool, unit: str) -> tuple[Band, Band] | None:

@@ -240,7 +240,7 @@ class _Asked:
 
     site: _Site
     job: _Job
-    found: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    searched: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
 
 class _Rows(NamedTuple):
@@ -514,8 +514,8 @@ class PlanColumns:
     def _each(self, rows: _Rows, some: Whole, names: Sequence[str], of: Callable[[Scenario], Any]) -> list[Any]:
         """What is made of the scenario of each of some points, once of those that agree in some fields."""
         first, which = distinct([rows.places[name][some] for name in names if name != "gpus"], len(some))
-        made = [of(self._scenario(rows, row, self.sizeless)) for row in some[first]]
-        return [made[place] for place in which.tolist()]
+        results = [of(self._scenario(rows, row, self.sizeless)) for row in some[first]]
+        return [results[place] for place in which.tolist()]
 
     def _clusters(self, rows: _Rows, some: Whole) -> list[Cluster]:
         """The clusters of some points: of each kind of nodes each size is looked up once."""
@@ -592,24 +592,24 @@ class PlanColumns:
         blank, numbers = values.blank[places], values.numbers.astype(np.int64)[places]
         if not blank.any():
             return numbers
-        own = np.array([own_number(job.setup, name) or 0 for job in jobs])
-        return np.where(blank, own[owner], numbers)
+        automatic = np.array([own_number(job.setup, name) or 0 for job in jobs])
+        return np.where(blank, automatic[owner], numbers)
 
     def _spread(self, rows: _Rows, some: Whole, asked: Sequence[_Asked], owners: Whole) -> Mapping[str, Any]:
         """The constants of the spread of some points' nodes; none where the grid does not vary it."""
         if not self.values.keys() & set(SPREAD):
             return {}
-        own = {name: np.array([getattr(each.site.fabric, name) for each in asked])[owners] for name in SPREAD}
+        of_site = {name: np.array([getattr(each.site.fabric, name) for each in asked])[owners] for name in SPREAD}
         varied = {name: self.values[name].numbers[rows.places[name][some]] for name in SPREAD if name in self.values}
-        return spread_of(**(own | varied), catalog=self.catalog)
+        return spread_of(**(of_site | varied), catalog=self.catalog)
 
     def _searched(self, rows: _Rows, asked: Sequence[_Asked], first: Whole, varied: Sequence[str]) -> JobColumns:
         """The jobs at some points whose parallelism is looked for, those that were not found before in few calls."""
         for each in asked:
-            if len(each.found) > MOST_KEPT:
-                each.found.clear()
+            if len(each.searched) > MOST_KEPT:
+                each.searched.clear()
         keys = self._keys(rows, first, varied)
-        missing = [place for place, (each, key) in enumerate(zip(asked, keys, strict=True)) if key not in each.found]
+        missing = [place for place, (each, key) in enumerate(zip(asked, keys, strict=True)) if key not in each.searched]
         if missing:
             setups: list[JobSetup] = []
             alike: dict[Hashable, JobSetup] = {}
@@ -618,10 +618,10 @@ class PlanColumns:
                 if kind not in alike:
                     alike[kind] = self._setup(each.site, self._scenario(rows, first[place], self.paid))
                 setups.append(alike[kind].on(each.site.network.cluster, each.site.links))
-            found = searched_jobs(setups)
+            searched = searched_jobs(setups)
             for number, place in enumerate(missing):
-                asked[place].found[keys[place]] = found.at(np.array([number]))
-        answers = [each.found[key] for each, key in zip(asked, keys, strict=True)]
+                asked[place].searched[keys[place]] = searched.at(np.array([number]))
+        answers = [each.searched[key] for each, key in zip(asked, keys, strict=True)]
         return JobColumns.of(answers, [np.array([place]) for place in range(len(answers))], len(answers))
 
     def _runs(self, rows: _Rows, asked: Sequence[_Asked], which: Whole, jobs: JobColumns) -> _Runs:
@@ -649,11 +649,11 @@ class PlanColumns:
         }
         return _Runs({name: _or_none(column) for name, column in results.items()} | degrees, whole, error)
 
-    def _numbers(self, rows: _Rows, name: str, own: Sequence[float], which: Whole) -> Floats:
+    def _numbers(self, rows: _Rows, name: str, asked: Sequence[float], which: Whole) -> Floats:
         """A field's number at each point."""
         if name in self.values:
             return self.values[name].numbers[rows.places[name]]
-        return np.array(own)[which]
+        return np.array(asked)[which]
 
     def _shares(self, rows: _Rows, asked: Sequence[_Asked], which: Whole) -> tuple[Floats, Floats]:
         """Share of the time that makes progress, and calendar time over that of the run, typically."""

@@ -299,31 +299,31 @@ def of_one_pool(question: ServingQuestion, tried: Tried, limits: Limits, node: i
         )
 
 
-def of_two_pools(question: ServingQuestion, found: Apart, node: int) -> Iterator[Way]:
+def of_two_pools(question: ServingQuestion, pools: Apart, node: int) -> Iterator[Way]:
     """Replicas for prompts and for answers: the fewest GPUs, and the quickest, for each kind of the former.
 
     So many answer as the load needs; so many compute prompts as these end, or as the network carries to them.
     """
-    answers, given = found.answers, np.asarray(found.answers.layout.gpus)
-    for where, rate, taken in found.of_prompts():
-        first, answer = found.times(where, question.output_tokens)
-        share = share_of_load(question, found.each * answer, found.each, answer)
-        asked = found.each / (share * question.headroom)
-        replicas = np.maximum(needed(share, question), np.ceil(asked / (given * found.sent)))
-        workers = np.ceil(asked / min(rate, taken * found.sent))
+    answers, given = pools.answers, np.asarray(pools.answers.layout.gpus)
+    for where, rate, taken in pools.of_prompts():
+        first, answer = pools.times(where, question.output_tokens)
+        share = share_of_load(question, pools.each * answer, pools.each, answer)
+        asked = pools.each / (share * question.headroom)
+        replicas = np.maximum(needed(share, question), np.ceil(asked / (given * pools.sent)))
+        workers = np.ceil(asked / min(rate, taken * pools.sent))
         of_prompts = pool_of(question.prefill_gpus, workers * taken)
         gpus = of_prompts + pool_of(question.decode_gpus, replicas * given)
-        kept = found.kept & found.prompts.in_time(where, answers.time_per_token)
+        kept = pools.kept & pools.prompts.in_time(where, answers.time_per_token)
         time = waited(question, first, answers.time_per_token)
         for place in _named(gpus, kept, time, question.gpus, node):
             yield Way(
                 gpus=float(gpus[place]),
                 replicas=int(replicas[place]),
                 layout=answers.at(place[0]),
-                prompts=found.prompts.pool(where, int(workers[place])),
+                prompts=pools.prompts.pool(where, int(workers[place])),
                 tpot=float(answers.time_per_token[place]),
                 ttft=float(first[place]),
-                rate=float(found.each[place] / share[place]),
+                rate=float(pools.each[place] / share[place]),
                 answer=float(answer[place]),
             )
 

@@ -445,10 +445,10 @@ class _Search:
         that divide well.
         """
         unit, kind = unit_of(candidate.gpu, self.catalog), (candidate.gpu, candidate.scale_out)
-        own, most = candidate.gpus // unit, self.question.gpus // unit
+        bought, most = candidate.gpus // unit, self.question.gpus // unit
         larger = (tried for key, tried in self.tried.items() if key[:2] == kind and key[2] > candidate.gpus)
         limited = any(tried is None or not tried.meets for tried in larger)
-        for number in range(own + 1, min(own + NEXT, most) + 1) if limited else (most, *_rounder(most, False)):
+        for number in range(bought + 1, min(bought + NEXT, most) + 1) if limited else (most, *_rounder(most, False)):
             yield *kind, number * unit
 
 
@@ -487,13 +487,13 @@ def _doubling(
 ) -> Mapping[Key, Outcome | None]:
     """Clusters of one GPU in sizes that double. Kept: a question with other limits asks for the same."""
     lines = [[scenario_of(plain, (gpu, scale_out, gpus)) for scale_out in networks] for gpus in sizes]
-    found = run_together(lines, list(_built(lines, catalog, watch)), catalog)
+    outcome_lines = run_together(lines, list(_built(lines, catalog, watch)), catalog)
     outcomes = {
         (gpu, scale_out, gpus): outcome
-        for gpus, line in zip(sizes, found, strict=False)
+        for gpus, line in zip(sizes, outcome_lines, strict=False)
         for scale_out, outcome in zip(networks, line, strict=True)
     }
-    if len(found) < len(lines):
+    if len(outcome_lines) < len(lines):
         raise _CutOffError(outcomes)
     return outcomes
 

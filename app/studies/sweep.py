@@ -183,12 +183,12 @@ def places(sizes: Sequence[int], first: int, count: int) -> NDArray[np.int64]:
     >>> places([3, 2], 3, 3).tolist()
     [[1, 1], [2, 0], [2, 1]]
     """
-    found = np.empty((count, len(sizes)), np.int64)
+    digits = np.empty((count, len(sizes)), np.int64)
     carried = np.arange(count)
     for axis in reversed(range(len(sizes))):
         first, digit = divmod(first, sizes[axis])
-        carried, found[:, axis] = np.divmod(carried + digit, sizes[axis])
-    return found
+        carried, digits[:, axis] = np.divmod(carried + digit, sizes[axis])
+    return digits
 
 
 def unusual(grid: Grid, catalog: Catalog) -> list[Finding]:
@@ -200,8 +200,8 @@ def unusual(grid: Grid, catalog: Catalog) -> list[Finding]:
     if not ends:
         return []
     given = {name: (value,) for name, value in vars(ends[0]).items() if isinstance(value, float)} | grid.grid
-    found = (unusual_among(name, partial(_numbers, name, values), ends, catalog) for name, values in given.items())
-    return [finding for finding in found if finding]
+    findings = (unusual_among(name, partial(_numbers, name, values), ends, catalog) for name, values in given.items())
+    return [finding for finding in findings if finding]
 
 
 def _ends(grid: Grid, catalog: Catalog) -> Iterator[Scenario]:

@@ -255,19 +255,21 @@ def _work_out(job: _Job, keys: list[Key]) -> None:
     """Keep the clusters of some sizes of a GPU, on each of its networks and with each taper."""
     (gpu, network, _), catalog = keys[0], job.catalog
     wanted = (network,) if network else networks_for(gpu, catalog)
-    found: dict[int, list[tuple[Row, Outcome | None]]] = {gpus: [] for *_, gpus in keys}
+    outcomes_by_size: dict[int, list[tuple[Row, Outcome | None]]] = {gpus: [] for *_, gpus in keys}
     places = [*catalog.gpus].index(gpu), {key: place for place, key in enumerate(catalog.scale_out)}
     for networks, searched in _searched_together(gpu, wanted, catalog):
         kinds = [*product(networks, TAPERS)]
-        lines = [[_scenario(job.plain, gpu, network, gpus, taper) for network, taper in kinds] for gpus in found]
+        lines = [
+            [_scenario(job.plain, gpu, network, gpus, taper) for network, taper in kinds] for gpus in outcomes_by_size
+        ]
         every = iter(networks_of(chain.from_iterable(lines), catalog))
         built = [[*islice(every, len(kinds))] for _ in lines]
         outcomes = run_together(lines, built, catalog, searched * len(TAPERS))
-        for (gpus, clusters), line in zip(found.items(), outcomes, strict=True):
+        for (gpus, clusters), line in zip(outcomes_by_size.items(), outcomes, strict=True):
             for (network, taper), outcome in zip(kinds, line, strict=True):
                 if network in wanted:
                     clusters.append(((places[0], places[1][network], gpus, TAPERS.index(taper)), outcome))
-    job.kept |= {key: ClusterRows.of(found[key[-1]]) for key in keys}
+    job.kept |= {key: ClusterRows.of(outcomes_by_size[key[-1]]) for key in keys}
 
 
 def _searched_together(gpu: str, wanted: Sequence[str], catalog: Catalog) -> Iterator[tuple[list[str], int]]:
@@ -332,5 +334,5 @@ def _spots(clusters: ClusterRows, question: CloudQuestion, job: _Job) -> Iterato
     for place in range(len(clusters)):
         (gpu, scale_out, count, taper), outcome = clusters.at(place)
         key = gpus[gpu], networks[scale_out], count
-        if found := judged(question, key, outcome, job.address(*key, TAPERS[taper])):
-            yield Spot(**vars(found), oversubscription=TAPERS[taper])
+        if candidate := judged(question, key, outcome, job.address(*key, TAPERS[taper])):
+            yield Spot(**vars(candidate), oversubscription=TAPERS[taper])

@@ -254,8 +254,8 @@ def link_named(text: str, gpu: str, catalog: Catalog) -> str:
     ('pcie-4', '')
     """
     said = text.strip().lower()
-    found = re.search(r"\b(nvlink|pcie)(?:[ -]?(?:gen ?|v)?(\d)\b)?", said)
-    if said in catalog.scale_up or not found:
+    generation = re.search(r"\b(nvlink|pcie)(?:[ -]?(?:gen ?|v)?(\d)\b)?", said)
+    if said in catalog.scale_up or not generation:
         return said if said in catalog.scale_up else ""
-    key = f"{found[1]}-{found[2]}"
-    return key if key in catalog.scale_up else catalog.gpus[gpu].pcie if found[1] == "pcie" else ""
+    key = f"{generation[1]}-{generation[2]}"
+    return key if key in catalog.scale_up else catalog.gpus[gpu].pcie if generation[1] == "pcie" else ""

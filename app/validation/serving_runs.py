@@ -286,11 +286,11 @@ def predictions_without(
     blocks = [[row for row in stated if row not in alone], *([row] for row in alone)]
     fits = _fits_without(catalog, [kind for kind in kinds if kind])
     places = {id(row): place for place, row in enumerate(stated)}
-    made: dict[str, list[ServingPrediction]] = {kind: [] for kind in kinds}
+    by_kind: dict[str, list[ServingPrediction]] = {kind: [] for kind in kinds}
     for block in filter(None, blocks):
         for kind, predicted in _predicted(block, catalog, kinds, fits).items():
-            made[kind] += predicted
-    return {kind: sorted(made[kind], key=lambda each: places[id(each.row)]) for kind in kinds}
+            by_kind[kind] += predicted
+    return {kind: sorted(by_kind[kind], key=lambda each: places[id(each.row)]) for kind in kinds}
 
 
 Fits = Mapping[str, Mapping[str, Floats]]
@@ -326,15 +326,15 @@ def _predicted(
             for row, row_setting, token, first, rate in zip(rows, data.settings, *bands, strict=True)
         ]
 
-    made = {}
+    by_kind = {}
     for kind in kinds:
         typical = shipped
         for name, logs in fits.get(kind, {}).items():
             names = np.array([KINDS[kind](row) for row in rows])
             if (names == name).any():
                 typical = np.where(names == name, figures(data.steady(reading(logs)), data), typical)
-        made[kind] = predicted(typical)
-    return made
+        by_kind[kind] = predicted(typical)
+    return by_kind
 
 
 def figures(state: SteadyState, data: Points) -> Floats:
@@ -360,20 +360,20 @@ def _draws_of(draws: NDArray[np.intp], estimate: Estimate) -> Floats:
 def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[str, Any]:
     """Predict every row of a file and say how far off, by tier and by group."""
     rows, skipped = read(path, catalog)
-    made = predictions_without(rows, catalog, tuple(KINDS) if leave_one_out else ("",))
-    predicted = made["source" if leave_one_out else ""]
+    by_kind = predictions_without(rows, catalog, tuple(KINDS) if leave_one_out else ("",))
+    predicted = by_kind["source" if leave_one_out else ""]
     searched = [row for row in rows if row.searched]
     best, without = best_configuration(searched, catalog)
     report = summary(predicted, [*skipped, *without], leave_one_out)
     report |= {"best_configuration": best, "taken": taken_for(rows)}
-    return report | ({"unseen": unseen(made)} if leave_one_out else {})
+    return report | ({"unseen": unseen(by_kind)} if leave_one_out else {})
 
 
-def unseen(made: Mapping[str, Sequence[ServingPrediction]]) -> dict[str, dict[str, Statistics]]:
+def unseen(by_kind: Mapping[str, Sequence[ServingPrediction]]) -> dict[str, dict[str, Statistics]]:
     """Errors on core rows of each engine, GPU and model by a fit that saw none of it: what to expect of another."""
     errors = {}
     for kind in UNSEEN:
-        core = [p for p in made[kind] if p.row.tier == "core"]
+        core = [p for p in by_kind[kind] if p.row.tier == "core"]
         errors[kind] = {name: score(several) for name, several in compared(core).items()}
     return errors
 
@@ -406,7 +406,9 @@ def compared(predicted: Sequence[ServingPrediction]) -> dict[str, list[Compared]
         "throughput": [(p, p.row.throughput, p.throughput) for p in predicted if p.row.offline],
         "ttft": [(p, p.row.first_token, p.first_token) for p in predicted],
     }
-    return {name: [beside for beside in comparisons if beside[1] > 0] for name, comparisons in several.items()}
+    return {
+        name: [comparison for comparison in comparisons if comparison[1] > 0] for name, comparisons in several.items()
+    }
 
 
 def by_group(comparisons: Sequence[Compared]) -> dict[str, Any]:
@@ -513,23 +515,23 @@ def choices(members: Sequence[ServingPrediction], limits: Iterable[float]) -> li
     speed = np.array([prediction.row.throughput for prediction in members])
     guess = np.array([prediction.time_per_token[0] for prediction in members])
     rate = np.array([prediction.throughput[0] for prediction in members])
-    made = []
+    outcomes = []
     for limit in limits:
         possible = guess <= limit
         if possible.any():
             choice = int(np.argmax(np.where(possible, rate, -1.0)))
             best = int(np.argmax(np.where(measured <= limit, speed, -1.0)))
             loss = max(0.0, 1 - float(speed[choice] / speed[best]))
-            made.append(Choice(loss, bool(measured[choice] <= KEPT * limit), not possible[best]))
-    return made
+            outcomes.append(Choice(loss, bool(measured[choice] <= KEPT * limit), not possible[best]))
+    return outcomes
 
 
-def cost_of_choices(made: Sequence[Choice]) -> dict[str, Any]:
+def cost_of_choices(outcomes: Sequence[Choice]) -> dict[str, Any]:
     """What some choices cost on average: all of them, and those whose best was not refused."""
-    columns = np.array(made, float).reshape(-1, 3).T
+    columns = np.array(outcomes, float).reshape(-1, 3).T
     lost, kept, refused = columns[0], columns[1], columns[2] > 0
     return {
-        "choices": len(made),
+        "choices": len(outcomes),
         "loss": mean_or_none(lost),
         "kept": mean_or_none(kept),
         "refused": mean_or_none(refused),

@@ -266,15 +266,15 @@ def predictions_without(rows: Sequence[Row], catalog: Catalog, kinds: Sequence[s
     published = fitted_rows(catalog)
     learn_from = batch(published, catalog)
     whole = fit(learn_from, catalog, np.ones(len(published), bool))
-    made = {}
+    by_kind = {}
     for kind in kinds:
         times = shipped
         for name, constants in left_out(learn_from, published, catalog, whole, kind).items():
             mine = np.array([KINDS[kind](row) == name for row in rows])
             if mine.any():
                 times = np.where(mine, np.exp(data.log_time(reading(constants, catalog))).ravel(), times)
-        made[kind] = predicted(times)
-    return made
+        by_kind[kind] = predicted(times)
+    return by_kind
 
 
 def widths(row: Row, catalog: Catalog) -> list[step_constants.Width]:
@@ -451,17 +451,17 @@ def report(path: Path, catalog: Catalog, leave_one_out: bool = False) -> dict[st
     taken = {"taken": taken_for(rows)}
     if not leave_one_out:
         return summary(predictions(rows, catalog, False), skipped, False) | taken
-    made = predictions_without(rows, catalog, tuple(KINDS))
-    predicted = made["source"]
-    return summary(predicted, skipped, True, ranges_left_out(predicted, catalog)) | {"unseen": unseen(made)} | taken
+    by_kind = predictions_without(rows, catalog, tuple(KINDS))
+    predicted = by_kind["source"]
+    return summary(predicted, skipped, True, ranges_left_out(predicted, catalog)) | {"unseen": unseen(by_kind)} | taken
 
 
-def unseen(made: Mapping[str, Sequence[Prediction]]) -> dict[str, dict[str, Statistics]]:
+def unseen(by_kind: Mapping[str, Sequence[Prediction]]) -> dict[str, dict[str, Statistics]]:
     """Errors on each GPU, each stack and each model by a fit that saw no row of it: what to expect of another."""
     return {
         kind: {
-            "dense": _score([p for p in made[kind] if not p.row.experts]),
-            "moe": _score([p for p in made[kind] if p.row.experts]),
+            "dense": _score([p for p in by_kind[kind] if not p.row.experts]),
+            "moe": _score([p for p in by_kind[kind] if p.row.experts]),
         }
         for kind in UNSEEN
     }

@@ -9,7 +9,7 @@ from app.units import Quantity
 
 def marks(field: FieldInfo) -> tuple[Any, ...]:
     """All types and marks within a field's annotation, unions and aliases opened."""
-    found = list(field.metadata)
+    metadata = list(field.metadata)
     pending: list[Any] = [field.annotation]
     while pending:
         part = pending.pop()
@@ -17,15 +17,15 @@ def marks(field: FieldInfo) -> tuple[Any, ...]:
         if alias is not None:
             pending.append(alias)
         elif get_origin(part) is Literal:
-            found.append(part)
+            metadata.append(part)
         elif hasattr(part, "__metadata__"):
-            found += part.__metadata__
+            metadata += part.__metadata__
             pending.append(part.__origin__)
         elif get_args(part):
             pending += get_args(part)
         else:
-            found.append(part)
-    return tuple(found)
+            metadata.append(part)
+    return tuple(metadata)
 
 
 def quantity(field: FieldInfo) -> Quantity | None:

@@ -347,8 +347,8 @@ def shown(name: str, value: Any, catalog: Catalog) -> str:
         return "yes" if value else "no"
     unit = unit_of(name)
     if unit is not None:
-        found = quantity(Scenario.model_fields[name])
-        as_typed = found is None or found.as_typed
+        kind = quantity(Scenario.model_fields[name])
+        as_typed = kind is None or kind.as_typed
         return written(value, unit) if as_typed else units.show(value, unit, 4)
     return f"{value:,}" if isinstance(value, int) else label(name, written(value), catalog)
 
@@ -363,8 +363,8 @@ def unit_of(name: str, kind: type[Scenario] = Scenario) -> str | None:
     """The base unit of a field that is a quantity, “:1” for a ratio."""
     if units.RATIO in _marks(name, kind):
         return ":1"
-    found = quantity(kind.model_fields[name])
-    return found.unit if found else None
+    of_field = quantity(kind.model_fields[name])
+    return of_field.unit if of_field else None
 
 
 @cache
@@ -394,13 +394,13 @@ def _control(name: str, bound: BoundForm, catalog: Catalog, resolved: Mapping[st
         unit = unit_of(name, kind)
         value = written(given, unit) if _is_choice(name, kind) else _kept(value, given, unit)
     standing = None if resolved.get(name) is None else written(resolved[name], unit_of(name, kind))
-    beside = resolved[BESIDE[name]] if resolved and name in BESIDE else None
-    return _made(name, kind, catalog, value, standing or "", beside, bound.errors.get(name, ""))
+    decisive = resolved[BESIDE[name]] if resolved and name in BESIDE else None
+    return _made(name, kind, catalog, value, standing or "", decisive, bound.errors.get(name, ""))
 
 
 @lru_cache(maxsize=1024)
 def _made(
-    name: str, kind: type[Scenario], catalog: Catalog, value: str, standing: str, beside: str | None, error: str
+    name: str, kind: type[Scenario], catalog: Catalog, value: str, standing: str, decisive: str | None, error: str
 ) -> Control:
     """A control from its value, what stands behind its blank, what else decides its list, and what is wrong.
 
@@ -410,7 +410,7 @@ def _made(
     marks = _marks(name, kind)
     unit = unit_of(name, kind)
     default = "" if field.default is None else written(field.default, unit)
-    options = _options(name, marks, catalog, beside)
+    options = _options(name, marks, catalog, decisive)
     if options and field.default is None:
         named = f"Automatic: {label(name, standing, catalog)}" if standing else "Automatic"
         blank = (Option("", named),)
@@ -449,11 +449,11 @@ def _is_choice(name: str, kind: type[Scenario]) -> bool:
 
 
 def _options(
-    name: str, marks: Sequence[Any], catalog: Catalog, beside: str | None
+    name: str, marks: Sequence[Any], catalog: Catalog, decisive: str | None
 ) -> tuple[tuple[str, tuple[Option, ...]], ...]:
     key = next((mark for mark in marks if isinstance(mark, Key)), None)
     if key is not None:
-        return _entries(name, key, catalog, beside)
+        return _entries(name, key, catalog, decisive)
     literal = next((mark for mark in marks if get_origin(mark) is Literal), None)
     if literal is not None:
         return (("", tuple(Option(value, label(name, value, catalog)) for value in get_args(literal))),)
@@ -462,20 +462,20 @@ def _options(
     return ()
 
 
-def _entries(name: str, key: Key, catalog: Catalog, beside: str | None) -> tuple[tuple[str, tuple[Option, ...]], ...]:
+def _entries(name: str, key: Key, catalog: Catalog, decisive: str | None) -> tuple[tuple[str, tuple[Option, ...]], ...]:
     """The entries of a kind, in families: first what goes with the rest of the plan, and no switch it cannot run."""
     values, fitting = key.keys(catalog), dict[str, set[str]]()
-    if beside and BESIDE[name] == "scale_out":
-        network = catalog.scale_out[beside]
+    if decisive and BESIDE[name] == "scale_out":
+        network = catalog.scale_out[decisive]
         families = {catalog.switches[switch].family for switch in network.switches}
         values = tuple(value for value in values if catalog.switches[value].family in families)
         fitting = {f"For {network.name}": set(network.switches)}
-    elif beside and name == "platform":
-        gpu = catalog.gpus[beside]
+    elif decisive and name == "platform":
+        gpu = catalog.gpus[decisive]
         matching = {entry.key for entry in catalog.platforms.values() if gpu.key in entry.gpus}
         fitting = {f"With {gpu.name}": matching}
-    elif beside:
-        gpu = catalog.gpus[beside]
+    elif decisive:
+        gpu = catalog.gpus[decisive]
         fitting = {f"Of {gpu.name}": {gpu.scale_up, gpu.pcie}}
     groups: dict[str, list[Option]] = {heading: [] for heading in fitting}
     for value in values:

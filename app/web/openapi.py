@@ -419,7 +419,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
     served = {name: schema for name, schema in fields(ServingQuestion).items() if schema != scenario.get(name)}
     serving = scenario | served
     sized = {name: schema for name, schema in fields(ServeSizeQuestion).items() if schema != serving.get(name)}
-    own: dict[str, tuple[type[BaseModel], dict[str, dict[str, Schema]]]] = {
+    fields_of: dict[str, tuple[type[BaseModel], dict[str, dict[str, Schema]]]] = {
         "Scenario": (Scenario, {}),
         "AllReduceQuestion": (Scenario, {"all_reduce": several}),
         "ServeQuestion": (ServingQuestion, {"serve": served}),
@@ -430,7 +430,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
         "CatalogQuestion": (CatalogQuestion, {"catalog": fields(CatalogQuestion)}),
     }
     every = dict(scenario)
-    for _, by_prefix in own.values():
+    for _, by_prefix in fields_of.values():
         every |= {f"{prefix}.{name}": schema for prefix, some in by_prefix.items() for name, schema in some.items()}
     schemas["field.blank"] = {"type": "string", "maxLength": 0, "description": "The default."}
     schemas |= {name: {"type": "string", "maxLength": units.LONGEST, **text} for name, text in TEXTS.values()}
@@ -441,7 +441,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
         hidden = {"nullable", "title"} if "enum" in schema else {"nullable"}  # generators name an enum by its title
         schemas[f"field.{name}"] = {key: value for key, value in schema.items() if key not in hidden}
     questions = {}
-    for title, (model, by_prefix) in own.items():
+    for title, (model, by_prefix) in fields_of.items():
         names = {name: _component(name, by_prefix) for name in model.model_fields}
         body = _object(model, {name: _valued(component, every[component]) for name, component in names.items()})
         questions[title] = Fields(body, names)
@@ -461,7 +461,7 @@ def _questions(schemas: dict[str, Schema], parameters: dict[str, Schema]) -> dic
 
 def _component(name: str, by_prefix: Mapping[str, Mapping[str, Schema]]) -> str:
     """The component of a field: the scenario's, or that of a question which has one of its own."""
-    return next((f"{prefix}.{name}" for prefix, own in by_prefix.items() if name in own), name)
+    return next((f"{prefix}.{name}" for prefix, names in by_prefix.items() if name in names), name)
 
 
 def _grid(scenario: Mapping[str, Schema]) -> Schema:

@@ -146,13 +146,13 @@ def advice(error: ErrorDetails, fields: Mapping[str, FieldInfo] = NO_FIELDS) -> 
 def _within(bound: str, limits: Mapping[str, Any], error: ErrorDetails, fields: Mapping[str, FieldInfo]) -> str:
     """What a number outside its bounds may be, with its unit: a bare one is mostly meant in another than the base."""
     field = fields.get(str(error["loc"][0])) if error["loc"] else None
-    found = quantity(field) if field else None
-    if found is None or found.unit == "1":
+    kind = quantity(field) if field else None
+    if kind is None or kind.unit == "1":
         return f"Type a number of {bound.format(**{name: _plain(value) for name, value in limits.items()})}."
-    shown = bound.format(**{name: units.show(value, found.unit, 4) for name, value in limits.items()})
+    shown = bound.format(**{name: units.show(value, kind.unit, 4) for name, value in limits.items()})
     example = field_examples.FIELDS.get(str(error["loc"][0]))
-    like = f"“{example}”" if isinstance(example, str) else found.example
-    return f"Type {shown}, like {like}. A number without a unit is in {found.unit}."
+    like = f"“{example}”" if isinstance(example, str) else kind.example
+    return f"Type {shown}, like {like}. A number without a unit is in {kind.unit}."
 
 
 def _plain(value: object) -> str:

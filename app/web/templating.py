@@ -132,8 +132,8 @@ def with_links(text: str, root: str) -> Markup:
     >>> with_links("No such entry. /catalog lists all <b>.", "/tools")
     Markup('No such entry. <a href="/tools/catalog">/catalog</a> lists all &lt;b&gt;.')
     """
-    made = _PAGE.sub(lambda found: f'<a href="{root}{found[0]}">{found[0]}</a>', str(Markup.escape(text)))
-    return Markup(made)  # noqa: S704
+    linked = _PAGE.sub(lambda page: f'<a href="{root}{page[0]}">{page[0]}</a>', str(Markup.escape(text)))
+    return Markup(linked)  # noqa: S704
 
 
 def change(value: float | None) -> str:
@@ -371,16 +371,16 @@ def job_to_size(scenario: Scenario | None, *, alone: bool = False) -> dict[str, 
     """
     if scenario is None:
         return {"deadline": "90 days"}
-    own = {name: value for name, value in scenario.asked().items() if name in OF_ONE_GPU} if alone else {}
-    return {"deadline": "90 days"} | job_of(scenario) | own | ({"gpu": scenario.gpu} if alone else {})
+    of_its_gpu = {name: value for name, value in scenario.asked().items() if name in OF_ONE_GPU} if alone else {}
+    return {"deadline": "90 days"} | job_of(scenario) | of_its_gpu | ({"gpu": scenario.gpu} if alone else {})
 
 
 def _from_clusters(asked: Sequence[tuple[str, str]]) -> dict[str, str]:
     """The ends of addresses from a page that asks for clusters, as it was asked: clusters are asked for with all of
     it; a plan has the job, and the GPU or network if there is but one.
 
-    >>> found = _from_clusters([("model", "llama-3-8b"), ("deadline", "45 days"), ("gpu", "h100-sxm")])
-    >>> found["/explore"], found["/"]
+    >>> queries = _from_clusters([("model", "llama-3-8b"), ("deadline", "45 days"), ("gpu", "h100-sxm")])
+    >>> queries["/explore"], queries["/"]
     ('?model=llama-3-8b&deadline=45+days&gpu=h100-sxm', '?model=llama-3-8b&gpu=h100-sxm')
     """
     given = Counter(name for name, _ in asked)

@@ -92,8 +92,8 @@ class _Box:
 
     def apart(self, other: "_Box") -> float:
         """How far two boxes are from each other, up or down; far where they lie side by side."""
-        beside = self.right < other.left or other.right < self.left
-        return math.inf if beside else abs(self.middle - other.middle) - LINE
+        disjoint = self.right < other.left or other.right < self.left
+        return math.inf if disjoint else abs(self.middle - other.middle) - LINE
 
 
 def _names(
@@ -175,12 +175,12 @@ def _rooms(
             yield clear - 0.6 * steep - SHARED * (shared + 3 * (min(written, default=0.0) < 0)), box
 
 
-def _begin(drawn: Sequence[Series], own: tuple[float, float] | None) -> float:
+def _begin(drawn: Sequence[Series], plan_point: tuple[float, float] | None) -> float:
     """From where on lines over an axis from zero are told from it; the planner's ``own`` case is not left out."""
     greatest = max(float(np.nanmax(series.typical)) for series in drawn)
     flat = [series.x[: np.argmax(~(series.typical < FLAT * greatest))] for series in drawn]
     risen = [float(x[-1] if x.size else series.x[0]) for x, series in zip(flat, drawn, strict=True)]
-    return min([*risen, *([own[0]] if own else [])])
+    return min([*risen, *([plan_point[0]] if plan_point else [])])
 
 
 def _from(series: Series, begin: float) -> Series:
@@ -226,9 +226,9 @@ def lines(curve: Curve, *, height: int = 380, legend: bool = False) -> Figure:
     if curve.plan_point is not None:
         x, y = curve.plan_point
         data.append(own_point(x, y))
-        own = _beside("your plan", NARROW * across(x), inner * up(y), written)
-        notes.append(own_label("your plan", x_scale(x), scale(y), leftward=own.left < NARROW * across(x)))
-        written.append(own)
+        of_plan = _beside("your plan", NARROW * across(x), inner * up(y), written)
+        notes.append(own_label("your plan", x_scale(x), scale(y), leftward=of_plan.left < NARROW * across(x)))
+        written.append(of_plan)
     if len(drawn) > 1 and not legend:  # a single line has the title
         notes += _names(drawn, written, across, up, inner)
     notes += [_mark_label(mark, x_scale) for mark in curve.marks]
@@ -282,11 +282,13 @@ def _hover(curve: Curve) -> str:
     return f"%{{x:{x}: {money}%{{y:{y.removeprefix('$')}"
 
 
-def _extent(drawn: Sequence[Series], logarithmic: bool, own: tuple[float, float] | None) -> tuple[float, float]:
+def _extent(drawn: Sequence[Series], logarithmic: bool, plan_point: tuple[float, float] | None) -> tuple[float, float]:
     """The least and greatest value to show, with air: all lines, ranges of those that matter, and the plan's own."""
     matter = [series for series in drawn if series.strong] or drawn
     ends = [end for series in matter for end in (series.low, series.high)]
-    values = np.concatenate([[] if own is None else [own[1]], *(series.typical for series in drawn), *ends])
+    values = np.concatenate(
+        [[] if plan_point is None else [plan_point[1]], *(series.typical for series in drawn), *ends]
+    )
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if logarithmic:
         return low / 1.15, high * 1.25

@@ -73,15 +73,17 @@ def _own(serving: Serving) -> tuple[float, float] | None:
 
 def _title(serving: Serving) -> str:
     """What twice the answer's speed for a user would cost in throughput; where it is beyond reach, both speeds."""
-    front, own = serving.front, _own(serving)
+    front, plan_point = serving.front, _own(serving)
     if not front:
         return "The model does not fit"
     speed, _, rate, _ = _points(front)
-    if own is None:
+    if plan_point is None:
         return f"A user gets {speed[-1]:.0f} tokens a second at most, and {speed[0]:.0f} where a GPU gives most"
-    if not speed[0] <= own[0] <= speed[-1] / 2:
-        return f"A user gets {speed[-1]:.0f} tokens a second at most, and {own[0]:.0f} in your plan"
-    now, twice = (math.exp(np.interp(math.log(at), np.log(speed), np.log(rate))) for at in (own[0], 2 * own[0]))
+    if not speed[0] <= plan_point[0] <= speed[-1] / 2:
+        return f"A user gets {speed[-1]:.0f} tokens a second at most, and {plan_point[0]:.0f} in your plan"
+    now, twice = (
+        math.exp(np.interp(math.log(at), np.log(speed), np.log(rate))) for at in (plan_point[0], 2 * plan_point[0])
+    )
     return f"Answers twice as quick as your plan's cost {percent(1 - twice / now)} of a GPU's throughput"
 
 

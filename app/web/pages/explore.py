@@ -279,7 +279,7 @@ def _place(request: Request, scenario: Scenario, catalog: Catalog) -> Response:
         "here": place,
         "drawing": drawn,
         "inside": {level: hall.inside(place, level) for level in below},
-        "beside": list(_neighbours(hall, place)),
+        "neighbours": list(_neighbours(hall, place)),
     }
     return page(request, "place.html", values, scenario=scenario)
 
@@ -299,9 +299,11 @@ def _asked_place(parts: Mapping[str, str]) -> Place | None:
 
 def _neighbours(hall: Hall, place: Place) -> Iterator[Place]:
     """The places before and after it."""
-    beside = (
+    neighbours = (
         [place._replace(rail=place.rail + step) for step in (-1, 1)]
         if place.rail
         else [place._replace(number=place.number + step) for step in (-1, 1)]
     )
-    return (other for other in beside if other.number > 0 and (not place.rail or other.rail > 0) and hall.holds(other))
+    return (
+        other for other in neighbours if other.number > 0 and (not place.rail or other.rail > 0) and hall.holds(other)
+    )

@@ -103,14 +103,14 @@ async def how(request: Request) -> Response:
         changed = [(name, text) for name, text in form.texts(scenario).items() if name not in constants_of(path)]
         values = {
             "path_of_result": path,
-            "found": figure,
+            "result": figure,
             "single": single,
             "lines": tuple(capital_lines(plan)) if path == "costs.capital" else (),
             "left_out": not_included(plan),
             "notes": None,
             "constants": _constants(path, scenario, plan, catalog),
             "others": changed,
-            "own": {name: None for name in constants_of(path) if name in scenario.asked()},
+            "typed": {name: None for name in constants_of(path) if name in scenario.asked()},
             "nearest": nearest_runs(plan.scenario, catalog) if timed else (),
             "campaign": published_campaign(scenario, plan, catalog) if timed else None,
             "headline": form.summary(scenario, catalog),

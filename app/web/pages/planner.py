@@ -91,7 +91,7 @@ def _planner(
         "kept_as": scenario.query(catalog_version=None),
         "sections": sections.SECTIONS,
         "absent": sections.absent(answer),
-        "found": sections.found(answer, values["figures"]),
+        "summaries": sections.summaries(answer, values["figures"]),
         "notes": None,
         "slices": list(slices(answer)),
         "money": list(money_slices(answer)),

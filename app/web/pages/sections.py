@@ -83,7 +83,7 @@ def absent(plan: Plan) -> frozenset[str]:
     return frozenset(key for key, applies in shown.items() if not applies)
 
 
-def found(plan: Plan, figures: Mapping[str, Figure]) -> dict[str, str]:
+def summaries(plan: Plan, figures: Mapping[str, Figure]) -> dict[str, str]:
     """What each section found, in a sentence for its row."""
     titles = {name: figure.title for name, figure in figures.items()}
     drawn = {key: section.charts[-1].replace("-", "_") for key, section in SECTIONS.items() if section.charts}

@@ -73,7 +73,7 @@ def _content(request: Request, bound: form.BoundForm, plan: Plan | None) -> dict
         "plan": plan,
         "answer": plan,
         "serving": plan.serving if plan else None,
-        "beside": None,
+        "alternatives": None,
         "figure": None,
     }
     question = bound.answered
@@ -81,7 +81,7 @@ def _content(request: Request, bound: form.BoundForm, plan: Plan | None) -> dict
         domains = serving_domains(question, catalog)
         shown |= {
             "figure": serving_charts.serving_front(plan.serving, question.scale_out, catalog, question.tpot_limit),
-            "beside": domains,
+            "alternatives": domains,
             "load": _given_load(question, plan.serving),
             "domains_figure": serving_charts.domains(domains, catalog),
             "with_changes": partial(address, request.scope.get("root_path", ""), question.asked()),
