@@ -357,12 +357,14 @@ class NetworkRequest(DesignRequest):
         "Step-time spread of a node",
         "Tail latency: relative spread of a step's time on one node (0.01: one per cent).",
         0.014,
+        usual=Usual(0.0001, 0.014, 0.1, "1"),
     )
     slow_node: Annotated[Number, Field(ge=0, le=10)] = _field(
         "network",
         "One slow node",
         "By how much one node is slower than the others, its GPUs, links and ports alike (0.1: ten per cent). 0: none.",
         0.0,
+        usual=Usual(0.001, 0.1, 0.3, "1"),
     )
     degraded_link: Literal["node-leaf", "leaf-spine"] = _field(
         "network",

@@ -52,6 +52,8 @@ def unusual(**asked: object) -> list[Finding]:
             "0.08 USD/kWh",
         ),
         ("lifetime", 4, "4 was read as 4\u202fs", "3–8\u202fyears", "4 years"),
+        ("jitter", 1.4, "1.4 was taken as it stands", "0.0001–0.1", "1.4 %"),
+        ("slow_node", 10, "10 was taken as it stands", "0.001–0.3", "10 %"),
         ("lifetime", 60, "60 was read as 60\u202fs", "3–8\u202fyears", "60 months"),
         ("price_node", 290, "290 was read as $290", "$250–320\u202fK", "290000 USD"),
         ("price_switch", 35, "35 was read as $35", "$18–45\u202fK", "35000 USD"),
