@@ -6,6 +6,7 @@ import pytest
 from app.catalog.load import load_catalog
 from app.formulas.training.stacking import alike
 from app.plan.evaluate import evaluate
+from app.plan.job import batch
 from app.plan.job.inputs import JobRequest, JobSetup, step_inputs
 from app.plan.job.job import fabric_on
 from app.plan.job.run_time import quickest_times, ways_to_run
@@ -108,3 +109,22 @@ def test_jobs_searched_together_are_spread_as_each_is_alone(asked: dict[str, obj
         assert one.smallest == other.smallest
     quickest = [one.time[0] for one in alone if len(one.time)]
     assert len(set(quickest)) == len(quickest)
+
+
+@pytest.mark.parametrize("quickest", [None, 1, 30])
+def test_the_batch_that_is_taken_is_the_best_of_all_that_are_tried(quickest: int | None) -> None:
+    # several batches share divisors with 1,536 and 1,760 GPUs, and one divides evenly by 512
+    jobs = [setup(model="llama-3-8b", gpus=gpus) for gpus in (1536, 512, 1760)]
+    tried = []
+    for (taken, search), job in zip(batch.settled(jobs, quickest), jobs, strict=True):
+        sizes = {*(size for _, size in batch._offered(job))}
+        alone = [(each, each.search(quickest=quickest)) for each in (job.with_batch(size) for size in sizes)]
+        best, found = min(alone, key=lambda one: batch._score(job, one))
+        if batch._even(job, [*batch._offered(job)]) is None:
+            tried.append(len(sizes))
+            assert taken.request.batch == best.request.batch
+        else:
+            found = job.with_batch(taken.request.batch).search(quickest=quickest)
+        np.testing.assert_allclose(search.time, found.time, rtol=1e-12)
+        assert search.best() == found.best()
+    assert max(tried) > 2

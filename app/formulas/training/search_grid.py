@@ -51,8 +51,12 @@ class Shares:
     def of(cls, spaces: Sequence[Space]) -> Shares:
         """Those of some searches, each with its batch."""
         places: dict[Any, int] = {}
-        cluster = np.array([places.setdefault(space.with_batch(0.0), len(places)) for space in spaces])
-        groups, batches = Groups.of([*places]), np.array([int(space.job.global_batch) for space in spaces], np.int64)
+        cluster = np.array([places.setdefault(space.apart_from_batch, len(places)) for space in spaces])
+        first = np.unique(cluster, return_index=True)[1]
+        groups, batches = (
+            Groups.of([spaces[place].with_batch(0.0) for place in first.tolist()]),
+            np.array([int(space.job.global_batch) for space in spaces], np.int64),
+        )
         begin, end = groups.ends[cluster], groups.ends[cluster + 1]
         owner = np.repeat(np.arange(len(cluster)), end - begin)
         group = np.repeat(begin, end - begin) + counted_off(end - begin)
@@ -67,7 +71,7 @@ class Shares:
             batches=batches.astype(np.float64),
             enumerated=groups.enumerated[cluster] * [len(spaces[0].micro_batches(batch)) for batch in batches.tolist()],
             divisible=groups.variants * np.bincount(owner, divisible, len(spaces)).astype(np.int64),
-            first=np.unique(cluster, return_index=True)[1],
+            first=first,
             owner=owner,
             group=group,
             sizes=sizes,
@@ -118,7 +122,9 @@ class Sizes(NamedTuple):
     def of(cls, space: Space, each: Whole, pipeline: Whole) -> Sizes:
         """Those of so many sequences each, in pipelines of so many stages."""
         rounds, left = np.divmod(each, pipeline)
-        numbers, place = np.unique(np.concatenate([each, rounds]), return_inverse=True)
+        both = np.concatenate([each, rounds])
+        numbers = distinct(both)
+        place = np.searchsorted(numbers, both)  # in a tenth of the time of `unique`
         tried = [*map(space.sizes, numbers.tolist())]
         many = np.array([*map(len, tried)], np.int64)
         return cls(

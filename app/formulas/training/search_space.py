@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,12 @@ class Space(NamedTuple):
     def with_batch(self, batch: Array) -> Space:
         """The same with other sequences in a step [1]."""
         return self._replace(job=but(self.job, global_batch=batch))
+
+    @property
+    def apart_from_batch(self) -> tuple[Any, ...]:
+        """What tells it from others of its model and stack, but for the sequences in a step."""
+        job = (value for name, value in vars(self.job).items() if name != "global_batch")
+        return (self.gpus, self.largest_tensor, *job)
 
     @classmethod
     def merged(cls, spaces: Sequence[Space]) -> Space:

@@ -47,12 +47,25 @@ def _best_of(setups: Sequence[JobSetup], batches: Sequence[Sequence[int]], quick
     tried = [
         [setup.with_batch(batch) for batch in some] or [setup] for setup, some in zip(setups, batches, strict=True)
     ]
-    every = [(setup, batch) for setup, candidates in zip(setups, tried, strict=True) for batch in candidates]
+    if quickest == 1:
+        return _winners(setups, tried)
+    chosen = [candidates[0] for candidates in tried]
+    several = [place for place, candidates in enumerate(tried) if len(candidates) > 1]
+    if several:
+        winners = _winners([setups[place] for place in several], [tried[place] for place in several])
+        for place, (winner, _) in zip(several, winners, strict=True):
+            chosen[place] = winner
+    return [*zip(chosen, search_all(chosen, quickest), strict=True)]
+
+
+def _winners(setups: Sequence[JobSetup], tried: Sequence[Sequence[JobSetup]]) -> list[Settled]:
+    """Each job as that of some candidates whose tokens take least time, and the quickest way to run it."""
+    every = [(setup, of_batch) for setup, candidates in zip(setups, tried, strict=True) for of_batch in candidates]
     contests = Contests(
         number=np.repeat(np.arange(len(tried)), [*map(len, tried)]),
         weight=np.array([_penalty(setup, of_batch) / of_batch.request.batch for setup, of_batch in every]),
     )
-    searches = iter(search_all([of_batch for _, of_batch in every], quickest, contests))
+    searches = iter(search_all([of_batch for _, of_batch in every], 1, contests))
     taken = []
     for setup, candidates in zip(setups, tried, strict=True):
         searched_each = [(candidate, next(searches)) for candidate in candidates]
