@@ -33,11 +33,13 @@ from app.formulas.training.search_grid import Grid, Shares, Splits
 from app.formulas.training.search_space import Space
 
 SHARES, SPLITS = 10, 24
-"""Shares, and of their splits those, with the lowest bounds of each search that are looked at first."""
-SPLITS_AT_ONCE, SPLITS_OF_ALL = 12_000, 80
-"""Splits up to which no shares are looked at before others, and how many of each search are then looked at first."""
-EACH = 1
-"""As many more of these for each way that is wanted."""
+"""Shares, and of their splits those, with the lowest bounds of each search that are looked at first, and as many more
+as ways are wanted."""
+SPLITS_AT_ONCE = 12_000
+"""Splits up to which no shares are looked at before others; where several ways are wanted, none ever is."""
+SPLITS_OF_ALL, SPLITS_EACH = 80, 4
+"""How many of each search are then looked at first, and how many more for each way that is wanted: of small jobs all,
+so that it is known how many ways fit."""
 
 
 def families_of(searches: Sequence[Search]) -> Whole:
@@ -93,7 +95,7 @@ class _Table:
 
     def quickest(self, many: int, contests: Contests | None) -> dict[int, SearchResult]:
         """So many of the quickest of each search of which something fits, by its place, and those that lose."""
-        if int(self.shares.sizes.many.sum()) <= SPLITS_AT_ONCE:
+        if many > 1 or int(self.shares.sizes.many.sum()) <= SPLITS_AT_ONCE:
             results, most = self._known_at_once(many)
         else:
             results, most = {}, self._enough(many)
@@ -126,7 +128,7 @@ class _Table:
         With what so many of each take no longer than; endless where they are fewer [s].
         """
         splits, endless = self.shares.splits(self.bounds.micro_batches()), np.full(self.searches, np.inf)
-        looked_at = self._field(splits, self.bounds.levels(splits), endless, SPLITS_OF_ALL + EACH * many)
+        looked_at = self._field(splits, self.bounds.levels(splits), endless, SPLITS_OF_ALL + SPLITS_EACH * many)
         if looked_at is None:
             return {}, endless
         field, beyond = looked_at
@@ -140,10 +142,10 @@ class _Table:
         Of the shares with the lowest bounds some are timed.
         """
         least, endless = self.bounds.least, np.full(self.searches, np.inf)
-        most = lowest_of_each(least, self._ends(self.shares.owner), SHARES + EACH * many)
+        most = lowest_of_each(least, self._ends(self.shares.owner), SHARES + many)
         wanted = least <= most[self.shares.owner]
         splits = self.shares.splits(np.where(wanted, self.bounds.micro_batches(most), 0.0))
-        looked_at = self._field(splits, self.bounds.levels(splits), endless, SPLITS + EACH * many)
+        looked_at = self._field(splits, self.bounds.levels(splits), endless, SPLITS + many)
         if looked_at is None:
             return endless
         field, _ = looked_at
