@@ -143,7 +143,15 @@ def _priced(
     ends: tuple[tuple[SwitchPair, Cages], ...], level: str, lengths: tuple[float, ...], prices: PriceList
 ) -> Floats:
     """The same, infinite where no part fits."""
-    return np.array([[_link_price(*each, level, length, prices) for length in lengths] for each in ends])
+    return np.array([_priced_between(*each, level, lengths, prices) for each in ends])
+
+
+@lru_cache(maxsize=1024)
+def _priced_between(
+    choice: SwitchPair, cages: Cages, level: str, lengths: tuple[float, ...], prices: PriceList
+) -> tuple[float, ...]:
+    """The same of one choice. Kept: some of the choices on offer are priced as all are."""
+    return tuple(_link_price(choice, cages, level, length, prices) for length in lengths)
 
 
 def _link_price(choice: SwitchPair, cages: Cages, level: str, length: float, prices: PriceList) -> float:
