@@ -47,6 +47,11 @@ class Estimate:
         """Estimates are looked up often, and their keys tell most of them apart."""
         return hash((self.key, self.typical))
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is zero in every draw."""
+        return not (self.typical or self.high)
+
     def draws(self) -> NDArray[np.float64]:
         """The typical value first, then 256 fixed-seed draws [unit]; shape (257,), read-only.
 

@@ -733,13 +733,14 @@ def held(needed: Mapping[tuple[str, str], Array], catalog: Catalog, sampling: Sa
     """Power of the modules and of the ends of active cables in the switches of each tier [W]."""
     by_tier: dict[str, Array] = {}
     for (role, key), many in needed.items():
-        if role.startswith("cable "):
-            power = costs.line(many, _taken(catalog.optics[key].power, sampling)) / 2
-            for tier in filter(TIERS.__contains__, ENDS[role.removeprefix("cable ")]):
-                by_tier[tier] = by_tier.get(tier, 0.0) + power
-        if role.endswith(" switch module"):
-            tier = role.removesuffix(" switch module")
-            by_tier[tier] = by_tier.get(tier, 0.0) + costs.line(many, _taken(catalog.optics[key].power, sampling))
+        cable, module = role.startswith("cable "), role.endswith(" switch module")
+        each = catalog.optics[key].power if cable or module else None
+        if not (cable or module) or (each and each.is_zero):  # as of fibres, which draw nothing
+            continue
+        power = costs.line(many, _taken(each, sampling))
+        ends = ENDS[role.removeprefix("cable ")] if cable else (role.removesuffix(" switch module"),)
+        for tier in filter(TIERS.__contains__, ends):
+            by_tier[tier] = by_tier.get(tier, 0.0) + (power / 2 if cable else power)
     return by_tier
 
 
