@@ -55,8 +55,8 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "spine_oversubscription": ({"tiers": 3, "gpus": 4096}, 4, f"racks {BUILT} all_to_all {STEP}"),
     "nics_per_node": ({}, 4, f"racks {BUILT} {NETWORK}"),
     "network_rate": ({}, 25e9, NETWORK),
-    "switch": ({}, "q3400-ra", f"racks {BUILT}"),
-    "spine_switch": ({}, "q3400-ra", BUILT),
+    "switch": ({"scale_out": "roce-400"}, "7800r3", f"racks {BUILT}"),
+    "spine_switch": ({"scale_out": "roce-400"}, "7800r3", f"racks {BUILT}"),
     "tiers": ({}, 3, f"racks {BUILT}"),
     "planes": ({"load_balancing": "hashing"}, 4, f"racks {BUILT} all_reduce sheet {STEP}"),  # an all-to-all fills all
     "spine_policy": ({}, "rail", "all_to_all"),  # rails that nothing joins
