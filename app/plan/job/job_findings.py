@@ -188,10 +188,8 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
     left = float(checkpointing(parameters, cluster, quicker, setup.catalog, sampling=TYPICAL).progress[0])
     if not left > share:
         return
-    changes: dict[str, str | int | float] = {
-        "spare_nodes": max(spares, cluster.request.spare_nodes),
-        "checkpoint_time": written,
-    }
+    spares = max(spares, cluster.request.spare_nodes)
+    changes: dict[str, str | int | float] = {"spare_nodes": spares, "checkpoint_time": written}
     if operation.restart_time is not None:
         changes["restart_time"] = restart
     often = ""
@@ -204,7 +202,7 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
         f"Failures and checkpoints take {percent(1 - share)} of the time: {cluster.gpus:,} GPUs fail every "
         f"{show(1 / float(np.ravel(checkpoints.failures)[0]), 's')}.",
         ("spare_nodes", "restart_time", "checkpoint_time", "checkpoint_interval", "failure_rate"),
-        f"With {changes['spare_nodes']:,} spare nodes standing by, a restart within {show(restart, 's')} and "
+        f"With {spares:,} spare node{'s' if spares > 1 else ''} standing by, a restart within {show(restart, 's')} and "
         f"checkpoints that stop the run for {show(written, 's')}{often or ','} {percent(left)} of it makes progress.",
         changes,
     )
