@@ -153,9 +153,9 @@ def choose_all(wishes: Iterable[Wish], prices: PriceList) -> list[Chosen]:
 
 
 MANY_SWITCHES = 4
-"""Choices of switches of which it pays to ask which can be any network's, where there are so many networks:"""
+"""Choices of switches of which it pays to ask which may be worth it for any of many networks."""
 MANY_TAPERS, TAPERS_ALIKE = 24, 32
-"""Networks that differ in their taper alone, and so many of these at most are asked for together."""
+"""How many networks these are that differ in their taper alone, and of how many at most it is asked at once."""
 AS_CHEAP = 1.25
 """Switches are tried of which a fabric may cost so many times the least at most that one of any may."""
 
@@ -197,7 +197,7 @@ ALONE = 50
 """Fabrics that take as long to try as what is done for each pair of switches, or size of leaves, by itself."""
 MUCH, MUCH_TOGETHER = 500, 8_000
 """Fabrics of a search, and of several together, that take longer to try than finding those that may be cheapest."""
-MUCH_BESIDE = 100
+MUCH_AMONG_OTHERS = 100
 """Fabrics of a search of which that is so where it is done for others too."""
 MARGINS = ((1.08, False), (1.15, True))
 """How many times the least that any may cost those may that are tried first, and then where that was too little; and
@@ -222,7 +222,7 @@ def _cheapest(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tupl
     if work[has_sizes & (work > MUCH)].sum() <= MUCH_TOGETHER:
         yield from _tried(searches, leaves, prices)
         return
-    yield from _narrowed(searches, leaves, has_sizes & (work > MUCH_BESIDE), prices)
+    yield from _narrowed(searches, leaves, has_sizes & (work > MUCH_AMONG_OTHERS), prices)
 
 
 def _narrowed(
@@ -545,13 +545,13 @@ class _Fabrics:
         apart = np.flatnonzero(~alone & (self.begins[self.group[some.row]] != some.row))
         cost, lengths = some.cost.copy(), dict[int, Lengths]()
         if len(apart):
-            cost[apart], found = self._in_full(some.at(apart))
-            lengths = dict(zip(apart.tolist(), found, strict=True))
+            cost[apart], longest_apart = self._in_full(some.at(apart))
+            lengths = dict(zip(apart.tolist(), longest_apart, strict=True))
         order = np.lexsort((self.switches[self.design[some.row]], cost, some.search))
         first = order[_changes(some.search[order])]
         least = some.at(first)
-        own = self._lengths_of(least)
-        return least, [lengths.get(place, mine) for place, mine in zip(first.tolist(), own, strict=True)]
+        as_measured = zip(first.tolist(), self._lengths_of(least), strict=True)
+        return least, [lengths.get(place, measured) for place, measured in as_measured]
 
     def _in_full(self, some: _Priced) -> tuple[Floats, list[Lengths]]:
         """What some fabrics cost with cables of their own [USD], and their longest links: of each that several searches

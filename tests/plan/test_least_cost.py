@@ -82,7 +82,7 @@ def test_the_cheapest_of_those_that_may_be_is_the_cheapest_of_all(wishes: list[d
     with pytest.MonkeyPatch.context() as patch:
         chosen = []
         for much in (0, np.inf):
-            for name in ("MUCH", "MUCH_TOGETHER", "MUCH_BESIDE"):
+            for name in ("MUCH", "MUCH_TOGETHER", "MUCH_AMONG_OTHERS"):
                 patch.setattr(cheapest_design, name, much)
             cheapest_design._KEPT.clear()
             chosen.append(choose_all(asked, PRICES))
