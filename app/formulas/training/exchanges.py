@@ -244,9 +244,8 @@ class LayerGroups(NamedTuple):
     """Who exchanges within a layer; none where a degree is one.
 
     Attributes:
-        tensor: ranks of a tensor-parallel group.
-        context: those of a context-parallel one.
-        neighbours: two of these that follow one another.
+        tensor, context: ranks of a tensor- and of a context-parallel group.
+        neighbours: two of the latter that follow one another.
         expert: ranks of an expert-parallel group.
     """
 
