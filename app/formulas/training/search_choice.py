@@ -25,7 +25,7 @@ PRUNE_FACTOR = 2.0
 PROMISING, PROMISING_TOGETHER = 96, 32
 """Configurations, whatever shards them, timed first at least where only the quickest are wanted: of a lone search,
 where a second round takes as long as they do, and of each of several."""
-PROMISING_EACH = 3
+PROMISING_EACH = 2
 """As many for each that is wanted."""
 RUNS_EACH = 2
 """Runs for each of these whose experts' degrees are bound one by one: those with the lowest bounds over all."""
