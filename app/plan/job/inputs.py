@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.catalog.entries import Gpu
 from app.catalog.estimate import Estimate
@@ -224,12 +223,6 @@ def _first_library(library: Library) -> Library:
 def _number(value: Array) -> float:
     """A plain number is quicker; but by a zero, such as the rate of no network, only NumPy's divide without raising."""
     return (value.item(0) if isinstance(value, np.ndarray) else value) or np.float64(0)
-
-
-def _numbers(column: NDArray[np.float64]) -> list[float]:
-    """The same of a column."""
-    numbers: list[float] = column.tolist()
-    return numbers if column.all() else [number or np.float64(0) for number in numbers]
 
 
 @dataclass(frozen=True, eq=False)
