@@ -116,5 +116,5 @@ def rounded(values: NDArray[np.float64], digits: int, to: np.ufunc = np.rint) ->
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         places = digits - 1 - np.floor(np.log10(np.abs(values)))
         scale = 10.0 ** np.abs(places)
-        found = np.where(places < 0, to(values / scale) * scale, to(values * scale) / scale)
-    return np.where(np.isfinite(found) & (values != 0) & (np.abs(places) <= 22), found, values)
+        nearest = np.where(places < 0, to(values / scale) * scale, to(values * scale) / scale)
+    return np.where(np.isfinite(nearest) & (values != 0) & (np.abs(places) <= 22), nearest, values)

@@ -143,9 +143,9 @@ def choose_all(wishes: Iterable[Wish], prices: PriceList) -> list[Chosen]:
     searches = [_Search(key, *wish_of[key][1:], few.get(key)) for key in new]
     while searches:
         for portion in _portions(searches, lambda search: search.many_sizes, SIZES_TOGETHER):
-            for search, found in _cheapest(portion, prices):
-                chosen[search.asked] = found
-                _KEPT.add(search.asked, found)
+            for search, cheapest in _cheapest(portion, prices):
+                chosen[search.asked] = cheapest
+                _KEPT.add(search.asked, cheapest)
         searches = [
             _Search(search.asked, search.cluster, search.request) for search in searches if search.asked not in chosen
         ]
@@ -242,9 +242,9 @@ def _narrowed(
         kept = ~is_of_large
         kept[is_of_large] = sizes | whole[of_large.cluster[of_large.place]]
         together = sorted([*others, *(large[place] for place in waiting)])
-        found = dict(_tried([searches[place] for place in together], leaves.at(together, kept), prices))
-        yield from found.items()
-        waiting, others = [place for place in waiting if some[place] not in found], []
+        cheapest = dict(_tried([searches[place] for place in together], leaves.at(together, kept), prices))
+        yield from cheapest.items()
+        waiting, others = [place for place in waiting if some[place] not in cheapest], []
         if not waiting:
             return
     for place in waiting:
@@ -486,10 +486,10 @@ class _Fabrics:
                 some, which = np.unique(firsts[groups], return_inverse=True)
                 held = [floor.switches_per_rack(height) for height in self.heights]
                 per_rack, as_high = np.unique(held, return_inverse=True)
-                found = self._runs(some).longest(floor, per_rack[:, None, None])
-                for level in self.lengths.keys() & found.keys():
+                runs = self._runs(some).longest(floor, per_rack[:, None, None])
+                for level in self.lengths.keys() & runs.keys():
                     has_some = getattr(self.designs, level)[some] > 0
-                    self.lengths[level][:, groups] = np.where(has_some, found[level], 0.0)[as_high][:, which]
+                    self.lengths[level][:, groups] = np.where(has_some, runs[level], 0.0)[as_high][:, which]
 
     def _runs(self, some: Integers) -> RailRuns:
         """What the longest links by rail of some designs depend on."""
@@ -803,8 +803,8 @@ class _Fabrics:
             self._measured.add((place, group))
             search = self.searches[self.search[group]]
             first = self.designs.at(self.design[self.begins[group]])
-            found = longest(first, height, search.cluster, search.request, self.prices.catalog)
-            for level, length in found.items():
+            runs = longest(first, height, search.cluster, search.request, self.prices.catalog)
+            for level, length in runs.items():
                 self.lengths[level][place, group] = length
 
     def _with_own_taper(self, some: Integers) -> list[layouts.Design]:

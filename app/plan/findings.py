@@ -73,17 +73,17 @@ def _of_domain(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
             {"scale_up_domain": limit},
         )
     link, platform = cluster.scale_up, cluster.platform
-    own = max(platform.scale_up_domain, cluster.whole_node)
+    joined = max(platform.scale_up_domain, cluster.whole_node)
     one_tier = link.switch_ports.typical if link.switch_ports else limit
-    if own < min(cluster.domain, one_tier):
+    if joined < min(cluster.domain, one_tier):
         yield Finding(
             "warning",
             "domain-beyond-platform",
-            f"{platform.short_name} joins {own} GPUs. The trays and switches that would join "
+            f"{platform.short_name} joins {joined} GPUs. The trays and switches that would join "
             f"{cluster.domain} over {link.name} are not in the bill, its price or its power.",
             ("scale_up_domain", "platform"),
             "Leave the domain blank, choose a platform that has it, or type the price of such nodes.",
-            {"scale_up_domain": own},
+            {"scale_up_domain": joined},
         )
     if link.switch_ports and link.links and link.switch_ports.typical < cluster.domain <= limit:
         ports = round(link.switch_ports.typical)

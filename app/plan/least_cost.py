@@ -120,17 +120,17 @@ class LeastCosts:
     def _keep_narrower(self, pairs: Integers, margin: float, narrowed: Mapping[int, Narrowed], sizes: Booleans) -> None:
         """Keep also the sizes that may cost so many times the least of those that fit a narrower taper."""
         lists = self.pairs.list[pairs]
-        own = [
+        narrower = [
             self.several[number].sizes[self.tried.ports[self.tried.port[place]]]
             for number, place in zip(self.pairs.cluster[pairs].tolist(), lists.tolist(), strict=True)
         ]
-        within = [its.within for its in own]
+        within = [its.within for its in narrower]
         counts = [len(size) for _, size, _ in within]
         if not sum(counts):
             return
         taper, size, up = map(np.concatenate, zip(*within, strict=True))
         row = np.repeat(np.arange(len(pairs)), counts)
-        size = size + np.repeat(self.tried.begins[lists] + [len(its.tapers) for its in own], counts)
+        size = size + np.repeat(self.tried.begins[lists] + [len(its.tapers) for its in narrower], counts)
         leaves = Leaves(self.tried.hosts[size], up, self.tried.taper[size])
         total = self._costs(lists[row], leaves, np.arange(len(row)), self.pairs.offer[pairs][row])
         begins = np.flatnonzero(np.append(True, (row[1:] != row[:-1]) | (taper[1:] != taper[:-1])))

@@ -213,7 +213,7 @@ class Network:
 
     def _link_goodput(self, tier: placement.Tier) -> float:
         """What the lossy link between switches leaves: where packets take all links, each flow loses its share [1]."""
-        links = 1.0 if self.load_balancing == "hashing" else tier.beside
+        links = 1.0 if self.load_balancing == "hashing" else tier.neighbour_links
         transport = replace(transport_of(self.cluster, self.request), drops=False, loss=self.request.link_loss / links)
         return goodput(transport, self.prices.catalog)
 
@@ -266,13 +266,13 @@ class Network:
 
         Where no fabric of so many nodes can be built, as much for each as for a node that trains.
         """
-        own = self.cost, self.power, self.typical_power
+        totals = self.cost, self.power, self.typical_power
         if self.spared:
-            more = zip((self.spared.cost, self.spared.power, self.spared.typical_power), own, strict=True)
+            more = zip((self.spared.cost, self.spared.power, self.spared.typical_power), totals, strict=True)
             cost, power, typical_power = (np.maximum(with_them - without, 0.0) for with_them, without in more)
             return cost, power, typical_power
         share = self.cluster.request.spare_nodes / maximum(self.cluster.nodes, 1)
-        cost, power, typical_power = (values * share for values in own)
+        cost, power, typical_power = (values * share for values in totals)
         return cost, power, typical_power
 
     def fields(self) -> dict[str, object]:
@@ -448,7 +448,7 @@ def _designed(asked: Sequence[tuple[Cluster, NetworkRequest]], prices: PriceList
     needed = [place for place, (cluster, _) in enumerate(asked) if choices[place] and _needed(cluster)]
     chosen = choose_with_spares([(choices[place], *asked[place]) for place in needed], prices)
     wanted = dict(zip(needed, chosen, strict=True))
-    choose_all((beside for each in asked for beside in asked_beside(*each, prices.catalog)), prices)
+    choose_all((auxiliary for each in asked for auxiliary in asked_beside(*each, prices.catalog)), prices)
     return [_network(*each, prices, choices[place], wanted.get(place)) for place, each in enumerate(asked)]
 
 

@@ -126,8 +126,8 @@ def link_prices(
 
     Kept: designs of other sizes need the same few.
     """
-    found = _priced(ends, level, lengths, prices)
-    return np.where(np.isfinite(found), found, 0.0)
+    priced = _priced(ends, level, lengths, prices)
+    return np.where(np.isfinite(priced), priced, 0.0)
 
 
 @lru_cache(maxsize=1024)

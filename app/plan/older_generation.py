@@ -28,15 +28,15 @@ def older_is_quicker(network: Network) -> Iterator[Finding]:
     older = {entry.key: network_on(entry.key, network) for entry in older_generations(network)}
     rates = {key: ring_rate(other) for key, other in older.items() if other.built}
     best = max(rates, key=lambda key: rates[key], default=None)
-    own = ring_rate(network)
-    if best is None or not rates[best] > own * MORE:
+    planned_rate = ring_rate(network)
+    if best is None or not rates[best] > planned_rate * MORE:
         return
     planned, name = network.cluster.scale_out, older[best].cluster.scale_out.name
     changes = another_network(best)
     yield Finding(
         "note",
         "older-generation-is-quicker",
-        f"On {TOPOLOGIES[topology]} of {planned.name} a ring of all GPUs has {show(own, 'B/s')} of each, and "
+        f"On {TOPOLOGIES[topology]} of {planned.name} a ring of all GPUs has {show(planned_rate, 'B/s')} of each, and "
         f"{show(rates[best], 'B/s')} on {name}: fewer, faster links lead from switch to switch.",
         ("scale_out", "topology", "switch"),
         f"Plan {name} beside it, or a tree of switches.",

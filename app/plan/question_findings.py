@@ -53,15 +53,15 @@ def _calibrated(scenario: Scenario) -> Iterator[Finding]:
 
 def _slower_network(cluster: Cluster, catalog: Catalog) -> Iterator[Finding]:
     """Where a server's own network cards carry more than the network that is planned."""
-    own, planned = cluster.platform.nic_rate, cluster.scale_out
-    if cluster.nodes == 1 or cluster.nics_per_node == 0 or not own.typical > planned.port_rate.typical:
+    nic_rate, planned = cluster.platform.nic_rate, cluster.scale_out
+    if cluster.nodes == 1 or cluster.nics_per_node == 0 or not nic_rate.typical > planned.port_rate.typical:
         return
     alike = (other for other in catalog.scale_out.values() if other.family == planned.family)
-    faster = next((other for other in alike if other.port_rate.typical == own.typical), None)
+    faster = next((other for other in alike if other.port_rate.typical == nic_rate.typical), None)
     yield Finding(
         "note",
         "slower-than-its-cards",
-        f"The network cards of {cluster.platform.short_name} carry {own.typical / units.GIGABIT:,.0f} Gb/s each; "
+        f"The network cards of {cluster.platform.short_name} carry {nic_rate.typical / units.GIGABIT:,.0f} Gb/s each; "
         f"{planned.name} carries {planned.port_rate.typical / units.GIGABIT:,.0f} Gb/s.",
         ("scale_out", "platform"),
         f"Consider {faster.name}." if faster else "Consider a faster network.",

@@ -97,12 +97,12 @@ def _saves_more(bottleneck: Bottleneck, networks: Mapping[str, str]) -> str:
     resource, best = bottleneck.resource, max(gains, key=lambda each: gains[each], default=None)
     if resource is None or best is None or not bottleneck.share:
         return ""
-    own = gains.get(resource, 0.0)
-    if gains[best] < own + NOTED:
+    gain = gains.get(resource, 0.0)
+    if gains[best] < gain + NOTED:
         return ""
     most = f"{TAKES[resource]} the most of the step, {percent(bottleneck.share)}"
     better = BETTER.get(best) or f"{networks[best]} twice as quick"
-    return f"{most}; {better} would save more of it: {percent(gains[best])}, against {percent(own)}."
+    return f"{most}; {better} would save more of it: {percent(gains[best])}, against {percent(gain)}."
 
 
 def _network_names(cluster: Cluster) -> dict[str, str]:

@@ -119,9 +119,9 @@ class Ownership:
     @cached_property
     def capital(self) -> Draws:
         """Price of nodes, networks and building [USD]."""
-        beside = (price for auxiliary in self.network.auxiliary for price in auxiliary.used)
+        others = (price for auxiliary in self.network.auxiliary for price in auxiliary.used)
         links = _known(*(line.price for line in self.second_tier))
-        used = (*self.rates.bought_at, *self.network.used, *beside, *links, *self.power_sources)
+        used = (*self.rates.bought_at, *self.network.used, *others, *links, *self.power_sources)
         return Draws(np.asarray(self.equipment + self.building), used=used)
 
     @cached_property
@@ -194,14 +194,14 @@ class Hardware(NamedTuple):
     Attributes:
         nodes: nodes that train, as they are sold [1].
         drawing: nodes of the platform's own size that draw power, those that stand by too [1].
-        beside: price of what is bought besides these nodes and the networks [USD].
+        further: price of what is bought besides these nodes and the networks [USD].
         networks: price of the networks [USD].
         networks_power, networks_typical_power: what they draw, with ports for the nodes that stand by [W].
     """
 
     nodes: Array
     drawing: Array
-    beside: Array
+    further: Array
     networks: Array
     networks_power: Array
     networks_typical_power: Array
@@ -223,7 +223,7 @@ def _hardware(network: Network, further: Further, sampling: Sampling) -> Hardwar
     return Hardware(
         nodes=cluster.bought_nodes,
         drawing=cluster.standing_nodes * cluster.whole_node / cluster.platform.gpus_per_node,
-        beside=further_costs + sum(line.cost_in(sampling) for line in further.second_tier),
+        further=further_costs + sum(line.cost_in(sampling) for line in further.second_tier),
         networks=sum(read(each.cost) for each in networks),
         networks_power=sum(_where_known(read(most)) for most, _ in powers),
         networks_typical_power=sum(_where_known(read(usual)) for _, usual in powers),
@@ -249,7 +249,7 @@ def _money(hardware: Hardware, platform: Platform, rates: Rates, catalog: Catalo
     power = np.asarray(hardware.drawing * most + hardware.networks_power)
     typical_power = np.minimum(hardware.drawing * usual + hardware.networks_typical_power, power)
     nodes = costs.line(hardware.nodes, sampling(rates.node) if rates.node else UNKNOWN)
-    equipment = nodes + hardware.beside + hardware.networks
+    equipment = nodes + hardware.further + hardware.networks
     building = np.asarray(sampling(rates.infrastructure) * power)
     electricity = sampling(rates.electricity) if rates.electricity else UNKNOWN
     operating = costs.operating(
@@ -528,8 +528,8 @@ def _known(*estimates: Estimate | None) -> tuple[Estimate, ...]:
 def _power_sources(network: Network, catalog: Catalog) -> tuple[Estimate, ...]:
     """What the power of nodes and networks rests on."""
     platform, share = network.cluster.platform, catalog.operations["site"]["typical_share"]
-    beside = (estimate for auxiliary in network.auxiliary for estimate in auxiliary.power_sources)
-    return (platform.power, platform.typical_power or share, *network.power_sources, *beside)
+    others = (estimate for auxiliary in network.auxiliary for estimate in auxiliary.power_sources)
+    return (platform.power, platform.typical_power or share, *network.power_sources, *others)
 
 
 def _where_known(power: Array) -> Array:

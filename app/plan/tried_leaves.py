@@ -192,6 +192,6 @@ class TriedLeaves:
         if len({*self.kind.tolist()}) == len(self.kind):
             return np.arange(len(place)), np.arange(len(place))
         bound = (leaves.hosts == 0) | ~self.fits[place]
-        own = np.zeros(len(bound), np.int64)
-        own[bound] = 1 + np.unique(leaves.taper[bound], return_inverse=True)[1]
-        return distinct((kind, leaves.hosts, leaves.up, own), len(own))
+        taper = np.zeros(len(bound), np.int64)
+        taper[bound] = 1 + np.unique(leaves.taper[bound], return_inverse=True)[1]
+        return distinct((kind, leaves.hosts, leaves.up, taper), len(taper))

@@ -162,7 +162,7 @@ def _fabric(failure: _Failure, network: Network, scenario: Scenario, catalog: Ca
             neighbour=max(lowest.neighbour, failure.taper),
             uplinks=lowest.uplinks - failure.lost,
             links=float("inf"),
-            beside=float("inf"),
+            neighbour_links=float("inf"),
         )
         site = site._replace(tiers=(hurt, *upper))
     request = scenario.part(NetworkRequest)

@@ -243,8 +243,8 @@ def _cost(
 
     def lengths() -> Iterator[tuple[int, Mapping[str, float]]]:
         for place, (many, (_, design, known)) in enumerate(sized):
-            there = replace(cluster, nodes=many)
-            yield place, known or longest(design, choice.height, there, request, prices.catalog)
+            resized = replace(cluster, nodes=many)
+            yield place, known or longest(design, choice.height, resized, request, prices.catalog)
 
     carried, _ = media_of(cages, prices, lengths(), len(sized))
     size = np.array([many for many, _ in sized], dtype=np.float64)

@@ -802,8 +802,8 @@ def _break_even(catalog: Catalog, gpu: str, candidates: Sequence[Candidate]) -> 
 
 def _of_one_network(tried: Sequence[Candidate], largest: int | None) -> dict[int, Candidate]:
     """Clusters by their GPUs, of that network on which the run costs least at the largest size."""
-    there = [each for each in tried if largest in (None, each.gpus)]
-    best = min(there, key=lambda each: (math.inf if math.isnan(each.run) else each.run, each.scale_out), default=None)
+    place = [each for each in tried if largest in (None, each.gpus)]
+    best = min(place, key=lambda each: (math.inf if math.isnan(each.run) else each.run, each.scale_out), default=None)
     return {each.gpus: each for each in tried if best and each.scale_out == best.scale_out}
 
 

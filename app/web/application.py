@@ -178,8 +178,8 @@ def _errors(app: FastAPI) -> None:
     async def plain(request: Request, error: HTTPException) -> Response:
         headers = dict(error.headers or {})
         unmatched = error.status_code == 404 and "endpoint" not in request.scope
-        if unmatched and (there := _other_slash(request)):
-            return RedirectResponse(there, 307)
+        if unmatched and (address := _other_slash(request)):
+            return RedirectResponse(address, 307)
         if error.status_code == 405:  # the framework names the methods of one route; an address may have several
             scopes = {method: {**request.scope, "method": method} for method in ("GET", "POST")}
             methods = [name for name, scope in scopes.items() for r in app.routes if r.matches(scope)[0] is Match.FULL]

@@ -284,7 +284,7 @@ class RailRuns(NamedTuple):
         A node's is to the rack in the middle of its unit's, a leaf's to the farthest rack of spines in the middle of
         the hall, whose own are from one end of their racks to the other of those above.
         """
-        beside, *leaves = self._reach(floor)
+        to_leaf, *leaves = self._reach(floor)
         above = np.array([self.spines, *(tier for tier in (self.cores, self.super_cores) if tier.any())])
         centre = self._racks(floor, np.arange(len(self.units)), self.middle)[2]
         rows = floor.row_extent(centre, above, switches_per_rack)
@@ -295,7 +295,7 @@ class RailRuns(NamedTuple):
             )
         )
         runs = np.moveaxis(floor.longest_between(below, rows), -2, 0)
-        node_leaf = np.asarray(floor.lengths)[beside]
+        node_leaf = np.asarray(floor.lengths)[to_leaf]
         node_leaf = np.where(self.managed, np.maximum(node_leaf, floor.lengths_between(0, 1)), node_leaf)
         levels = ("node_leaf", "leaf_spine", "spine_core", "core_super_core")
         return dict(zip(levels, (np.broadcast_to(node_leaf, runs.shape[1:]), *runs), strict=False))
@@ -311,9 +311,9 @@ class RailRuns(NamedTuple):
             np.minimum(self.nodes // self.unit_nodes, self.units - 1) if len(every) > MANY else np.zeros_like(every)
         )
         counts = self.units - shared
-        own = _farthest(self._units(floor, every, shared, self.units), np.cumsum(counts) - counts)
+        of_each = _farthest(self._units(floor, every, shared, self.units), np.cumsum(counts) - counts)
         if not shared.any():
-            return own
+            return of_each
         order = np.lexsort((shared, self.unit_nodes))
         new = self.unit_nodes[order[1:]] != self.unit_nodes[order[:-1]]
         kind = np.empty_like(order)
@@ -325,7 +325,7 @@ class RailRuns(NamedTuple):
         alike = _farthest(self._units(floor, largest, np.zeros_like(largest), counts), pairs)
         return [
             np.where(shared > 0, end(mine, theirs[::2]), mine)
-            for end, mine, theirs in zip(FARTHEST, own, alike, strict=True)
+            for end, mine, theirs in zip(FARTHEST, of_each, alike, strict=True)
         ]
 
     def _units(self, floor: Floor, design: Integers, begin: Integers, end: Integers) -> tuple[Any, ...]:
@@ -354,8 +354,8 @@ FARTHEST = np.maximum, np.minimum, np.maximum, np.minimum, np.maximum
 
 def _farthest(units: tuple[Any, ...], begin: Integers) -> list[Any]:
     """The same of groups of units that begin there, and end before the next."""
-    beside, rising, falling = units
-    columns = beside, rising, rising, falling, falling
+    level, rising, falling = units
+    columns = level, rising, rising, falling, falling
     return [end.reduceat(column, begin) for end, column in zip(FARTHEST, columns, strict=True)]
 
 
@@ -382,12 +382,12 @@ class LeafRuns(NamedTuple):
         group = np.concatenate((group, np.maximum(self.groups - 1, 0)[None]))
         begin, end = group * self.size, (group + 1) * self.size - 1
         rails = np.where(self.by_rail, 1, self.rails)
-        beside = np.minimum((begin + self.size // 2) // rails, last_node) // self.nodes_per_rack
+        middle = np.minimum((begin + self.size // 2) // rails, last_node) // self.nodes_per_rack
         # Of leaves of fewer hosts than a node has some have neither the first nor the last host of any.
         wide = self.by_rail | (self.size >= self.rails)
-        first = np.where(wide, np.minimum(begin // rails, last_node) // self.nodes_per_rack, beside)
-        last = np.where(wide, np.maximum(np.minimum(end // rails, last_node) // self.nodes_per_rack, first), beside)
-        rack = np.where(self.by_rail, (first + last) // 2, beside)
+        first = np.where(wide, np.minimum(begin // rails, last_node) // self.nodes_per_rack, middle)
+        last = np.where(wide, np.maximum(np.minimum(end // rails, last_node) // self.nodes_per_rack, first), middle)
+        rack = np.where(self.by_rail, (first + last) // 2, middle)
         rising, falling = floor.diagonals(rack)
         return Reach(
             np.asarray(floor.lengths)[floor.farthest_beside(rack, first, last).max(axis=0)],

@@ -49,8 +49,8 @@ class Tier(NamedTuple):
         neighbour: taper for traffic from a unit to the next alone [1].
         hosts, uplinks: hosts below it that share its links up, and these; 0 where flows are not hashed on them [1].
         leaves: how many such sets there are [1].
-        links, beside: links from a unit to all others, and to the next alone, where one of them is degraded; endless
-            elsewhere [1].
+        links, neighbour_links: links from a unit to all others, and to the next alone, where one of them is degraded;
+            endless elsewhere [1].
         others: units that links join with it, where flows are bound to those; else 0 [1].
     """
 
@@ -61,7 +61,7 @@ class Tier(NamedTuple):
     uplinks: Any = 0
     leaves: Any = 1.0
     links: Any = np.inf
-    beside: Any = np.inf
+    neighbour_links: Any = np.inf
     others: int = 0
 
 
@@ -420,7 +420,7 @@ def _left(tier: Tier, pattern: Pattern, crossing: Array, peers: Array, site: Sit
     if site.balancing == "hashing" and tier.uplinks:
         left = degraded_share(tier.hosts * crossing, site.flows, tier.uplinks, site.link_left)
     else:
-        links, taper = (tier.links, tier.spread) if anywhere else (tier.beside, tier.neighbour)
+        links, taper = (tier.links, tier.spread) if anywhere else (tier.neighbour_links, tier.neighbour)
         left = share_left(taper / links_left(links, site.link_left), crossing)
     return minimum(share, where(crossing > 0, left * site.link_goodput, 1.0))
 
@@ -506,8 +506,8 @@ def tiers_of(
     for place, tier in enumerate(tiers):
         bad = degraded and place == 0
         if _is_met(tier, pinned) or (bad and np.isfinite(tier.links)):
-            links, beside = (tier.links, tier.beside) if bad else (np.inf, np.inf)
-            met.append(tier._replace(unit=max(tier.unit, gpus_per_node), links=links, beside=beside))
+            links, neighbour_links = (tier.links, tier.neighbour_links) if bad else (np.inf, np.inf)
+            met.append(tier._replace(unit=max(tier.unit, gpus_per_node), links=links, neighbour_links=neighbour_links))
     return tuple(met)
 
 
@@ -526,7 +526,7 @@ def stands_of(
     leaf, pod = leaf_gpus(counts, gpus_per_node), pod_gpus(counts, gpus_per_node)
     met: list[list[Tier]] = [[] for _ in range(many)]
     for tier in _tree(design, counts, leaf, gpus_per_node / max(counts.rails, 1)):
-        below = tier._replace(unit=maximum(tier.unit, gpus_per_node), links=np.inf, beside=np.inf)
+        below = tier._replace(unit=maximum(tier.unit, gpus_per_node), links=np.inf, neighbour_links=np.inf)
         columns = (np.broadcast_to(column, many).tolist() for column in below)
         for its, is_met, row in zip(met, _is_met(tier, pinned).tolist(), zip(*columns, strict=True), strict=True):
             if is_met:
@@ -598,7 +598,7 @@ def _direct(hosts: float, between: float, others: int, gpus_per_host: float, pin
     """
     links = between * others
     spread, shortest = hosts / links, hosts / between
-    tier = Tier(hosts * gpus_per_host, spread, min(shortest, 2 * spread), links=links, beside=between)
+    tier = Tier(hosts * gpus_per_host, spread, min(shortest, 2 * spread), links=links, neighbour_links=between)
     return tier._replace(neighbour=shortest, others=others, leaves=others + 1.0) if pinned else tier
 
 
@@ -618,7 +618,7 @@ def _torus(counts: Counts, gpus_per_host: float, _pinned: bool) -> list[Tier]:
     tapers = [(hosts * side**dimensions, hosts * side / (2 * dimensions * width)) for side in blocks]
     tapers.append((hosts * switches / 2, hosts * longest / (4 * width)))
     links = float(c.leaf_up)
-    return [Tier(inside * gpus_per_host, taper, taper, links=links, beside=width) for inside, taper in tapers]
+    return [Tier(inside * gpus_per_host, taper, taper, links=links, neighbour_links=width) for inside, taper in tapers]
 
 
 def _dragonfly(counts: Counts, gpus_per_host: float, pinned: bool) -> list[Tier]:

@@ -116,8 +116,8 @@ def _over_divisors(rule: Callable[..., Array], number: Array, *others: Array) ->
     flat = [column.ravel() for column in columns]
     results = []
     for begin in range(0, flat[0].size, ROWS):
-        numbers, *beside = (column[begin : begin + ROWS] for column in flat)
-        results.append(rule(_all_divisors(numbers), *map(_apart, beside)))
+        numbers, *rest = (column[begin : begin + ROWS] for column in flat)
+        results.append(rule(_all_divisors(numbers), *map(_apart, rest)))
     joined: Array = np.concatenate(results).reshape(columns[0].shape)
     return joined
 
@@ -409,9 +409,9 @@ def _where_joined(joined: Booleans, balanced: Booleans, *counts: Array) -> Boole
     """Whether trees of three tiers are balanced by `_even_groups`, which looks at all divisors, and others as said."""
     if not isinstance(joined, np.ndarray):
         return _even_groups(*counts)
-    found = np.array(np.broadcast_to(balanced, joined.shape))
-    found[joined] = _even_groups(*(np.broadcast_to(count, joined.shape)[joined] for count in counts))
-    return found
+    groups = np.array(np.broadcast_to(balanced, joined.shape))
+    groups[joined] = _even_groups(*(np.broadcast_to(count, joined.shape)[joined] for count in counts))
+    return groups
 
 
 def _even_groups(leaf_up: Array, leaves: Array, spines: Array, spine_up: Array, cores: Array) -> Booleans:

@@ -218,13 +218,13 @@ def pipeline_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
 
 
 def layer_exchanges(
-    shape: Shape, job: Job, parallelism: Parallelism, software: Software, links: Links, made: Groups = EACH
+    shape: Shape, job: Job, parallelism: Parallelism, software: Software, links: Links, grouping: Groups = EACH
 ) -> LayerExchanges:
     """What one layer and micro-batch exchanges, each exchange once.
 
     Args:
         shape, job, parallelism, software, links: the model, a step of it, how it is spread, the stack, the cluster.
-        made: how groups are made.
+        grouping: how groups are made.
 
     Returns:
         Tensor-, context- and expert-parallel exchanges, none where a degree is one [s].
@@ -237,7 +237,7 @@ def layer_exchanges(
     >>> round(1e6 * float(times.tensor.time), 3)  # scatter and gather of 2 MB: 2 · 7/8 · 20 µs
     35.0
     """
-    return exchanged_by(layer_groups(shape, parallelism, links, made), shape, job, parallelism, software)
+    return exchanged_by(layer_groups(shape, parallelism, links, grouping), shape, job, parallelism, software)
 
 
 class LayerGroups(NamedTuple):
@@ -255,12 +255,12 @@ class LayerGroups(NamedTuple):
     expert: Group | None
 
 
-def layer_groups(shape: Shape, parallelism: Parallelism, links: Links, made: Groups = EACH) -> LayerGroups:
+def layer_groups(shape: Shape, parallelism: Parallelism, links: Links, grouping: Groups = EACH) -> LayerGroups:
     """Who exchanges within a layer: clusters whose groups stand alike have the same.
 
     Args:
         shape, parallelism, links: the model, how it is spread, the cluster.
-        made: how groups are made.
+        grouping: how groups are made.
 
     Returns:
         The groups of each kind of parallelism whose degree is more than one [1].
@@ -275,13 +275,13 @@ def layer_groups(shape: Shape, parallelism: Parallelism, links: Links, made: Gro
     axes = layer_axes(parallelism)
     tensor = context = neighbours = expert = None
     if any_(parallelism.tensor > 1):
-        tensor = made.group_of(links, axes["tensor_parallel"], exchanging=False)
+        tensor = grouping.group_of(links, axes["tensor_parallel"], exchanging=False)
     if any_(parallelism.context > 1):
         ring = axes["context_parallel"]
-        context = made.group_of(links, ring, any_(parallelism.context_exchange != RING))
-        neighbours = made.pair_of(links, context.crosses, _chain_share(ring, links), bridged(links, ring))
+        context = grouping.group_of(links, ring, any_(parallelism.context_exchange != RING))
+        neighbours = grouping.pair_of(links, context.crosses, _chain_share(ring, links), bridged(links, ring))
     if any_(shape.expert_share > 0) and any_(parallelism.expert * parallelism.expert_tensor > 1):
-        expert = made.group_of(links, axes["expert_parallel"])
+        expert = grouping.group_of(links, axes["expert_parallel"])
     return LayerGroups(tensor, context, neighbours, expert)
 
 
@@ -380,7 +380,7 @@ def replica_exchanges(
     software: Software,
     links: Links,
     bucket: Array,
-    made: Groups = EACH,
+    grouping: Groups = EACH,
 ) -> StepExchanges:
     """What the ranks that hold the same parameters exchange, the time of each exchange by itself [s].
 
@@ -389,7 +389,7 @@ def replica_exchanges(
     Args:
         shape, job, parallelism, software, links: the model, a step of it, how it is spread, the stack, the cluster.
         bucket: bytes that are exchanged at a time [B].
-        made: how groups are made.
+        grouping: how groups are made.
 
     Source: Rajbhandari et al., "ZeRO", 2020, section 7.
 
@@ -405,7 +405,7 @@ def replica_exchanges(
     gathered = any_((p.sharding > 2) & (p.replicas > 1))
     if not (summed or gathered):
         return StepExchanges()
-    copied = _copied(held, p, links, made)
+    copied = _copied(held, p, links, grouping)
     by_name = _gradients(held, job, p, copied, bucket) if summed else {}
     if gathered:
         by_name |= _gathers(held, software, copied)
@@ -424,14 +424,14 @@ class _Copied(NamedTuple):
     expert: Group
 
 
-def _copied(held: Held, p: Parallelism, links: Links, made: Groups) -> _Copied:
+def _copied(held: Held, p: Parallelism, links: Links, grouping: Groups) -> _Copied:
     """All replicas, or those that share parameters."""
     sharded, sharers = p.sharding > 2, maximum(p.sharers, 1.0)
-    dense = made.group_of(links, copies(p, p.tensor, where(sharded, sharers, p.replicas)), exchanging=False)
+    dense = grouping.group_of(links, copies(p, p.tensor, where(sharded, sharers, p.replicas)), exchanging=False)
     if not any_(held.expert > 0):
         return _Copied(dense, dense)
     same = where(sharded, minimum(p.expert_replicas, sharers), p.expert_replicas)
-    return _Copied(dense, made.group_of(links, copies(p, p.expert * p.expert_tensor, same), exchanging=False))
+    return _Copied(dense, grouping.group_of(links, copies(p, p.expert * p.expert_tensor, same), exchanging=False))
 
 
 def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array, bucket: Array) -> Array:

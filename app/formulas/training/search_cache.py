@@ -48,14 +48,14 @@ class Kept(Generic[Made]):
             if known is not None:
                 self.kept.move_to_end(spaces)
                 return known
-        made = make(spaces)
+        new = make(spaces)
         with self._lock:
             if spaces not in self.kept:
-                self.kept[spaces] = made
-                self.bytes += made.nbytes
+                self.kept[spaces] = new
+                self.bytes += new.nbytes
                 while len(self.kept) > 1 and self.bytes > self.most:
                     self.bytes -= self.kept.popitem(last=False)[1].nbytes
-        return made
+        return new
 
     def forget(self) -> None:
         """Keep nothing."""

@@ -59,8 +59,8 @@ def all_worth(field: Field) -> Timed:
 def _fill(field: Field, times: list[Numbers], each: Sequence[Whole], chosen: Sequence[Whole]) -> None:
     """Fill in the times of some candidates of each search."""
     asked = [places[some] for places, some in zip(each, chosen, strict=True)]
-    found = np.split(field.clock(joined(asked)), np.cumsum([*map(len, asked)])[:-1])
-    for time, some, values in zip(times, chosen, found, strict=True):
+    clocked = np.split(field.clock(joined(asked)), np.cumsum([*map(len, asked)])[:-1])
+    for time, some, values in zip(times, chosen, clocked, strict=True):
         time[some] = values
 
 

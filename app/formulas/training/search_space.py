@@ -134,6 +134,6 @@ def _choices(fixed: int | None, options: Sequence[int]) -> list[int]:
 @lru_cache(maxsize=4096)
 def _divisors(number: int) -> Whole:
     """All divisors as an array, ascending [1]. Kept: shares of many batches and clusters are equal."""
-    found = np.array(divisors(number), np.int64)
-    found.flags.writeable = False
-    return found
+    dividing = np.array(divisors(number), np.int64)
+    dividing.flags.writeable = False
+    return dividing

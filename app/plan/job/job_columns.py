@@ -200,8 +200,8 @@ class _Jobs:
         """Jobs some of whose numbers are columns, the others as the setups have them."""
         setups, which = _setups(given)
         names = [name for name in (*DEGREES, *SIZES) if own_number(setups[0], name) is not None]
-        own = {name: [own_number(setup, name) for setup in setups] for name in names if name not in columns}
-        filled = {name: _at(_one_or_each(values), which[owners]) for name, values in own.items()}
+        automatic = {name: [own_number(setup, name) for setup in setups] for name in names if name not in columns}
+        filled = {name: _at(_one_or_each(values), which[owners]) for name, values in automatic.items()}
         filled |= {name: columns[name] for name in names if name in columns}
         if "expert_parallel" in filled and not setups[0].inputs.shape.experts:
             filled["expert_parallel"] = 1
@@ -234,8 +234,8 @@ class _Jobs:
         tables = [self._few(job, known) for job in jobs.tolist()]
         job = np.repeat(jobs, [len(table) for table in tables])
         tried = zip(OPEN, np.concatenate(tables).T, strict=True)
-        found = {name: column for name, column in tried if getattr(fixed, name) is None}
-        return {name: _at(column, job) for name, column in numbers.items()} | found, job
+        tried_columns = {name: column for name, column in tried if getattr(fixed, name) is None}
+        return {name: _at(column, job) for name, column in numbers.items()} | tried_columns, job
 
     def _few(self, job: int, known: dict[tuple[int, ...], Whole]) -> Whole:
         """The degrees that may be tried for a job. Batches alone do not change them."""
@@ -443,12 +443,12 @@ def _searched(setups: Sequence[JobSetup]) -> JobColumns:
     """The same where the batch of all is given, or of none."""
     jobs = batch.searched_together(setups, quickest=1)
     chosen = [search.best() or (search.smallest if setup.fixed.whole else None) for setup, search in jobs]
-    found = [place for place, way in enumerate(chosen) if way is not None]
+    running = [place for place, way in enumerate(chosen) if way is not None]
     time = np.full(len(jobs), np.nan)
-    time[found] = _times(jobs, chosen, found)
+    time[running] = _times(jobs, chosen, running)
     capacity = np.array([float(np.ravel(setup.inputs.hardware.memory_capacity)[0]) for setup in setups])
     memory = np.array([search.memory[0] if len(search.memory) else search.smallest_memory for _, search in jobs])
-    runs = np.isin(np.arange(len(jobs)), found) & (memory <= capacity)
+    runs = np.isin(np.arange(len(jobs)), running) & (memory <= capacity)
     degrees = np.full((len(jobs), len(NAMED)), np.nan)
     for place, way in enumerate(chosen):
         if way is not None:
@@ -473,12 +473,12 @@ def _searched(setups: Sequence[JobSetup]) -> JobColumns:
 
 
 def _times(
-    jobs: Sequence[batch.Settled], chosen: Sequence[arguments.Parallelism | None], found: Sequence[int]
+    jobs: Sequence[batch.Settled], chosen: Sequence[arguments.Parallelism | None], running: Sequence[int]
 ) -> list[float]:
     """The step times of the jobs that have a configuration [s]."""
-    times = [float(search.time[0]) if len(search.time) else np.nan for _, search in (jobs[place] for place in found)]
+    times = [float(search.time[0]) if len(search.time) else np.nan for _, search in (jobs[place] for place in running)]
     untimed = [index for index, time in enumerate(times) if np.isnan(time)]
-    ways = [(jobs[found[index]][0].inputs, chosen[found[index]]) for index in untimed]
+    ways = [(jobs[running[index]][0].inputs, chosen[running[index]]) for index in untimed]
     alone = quickest_times([inputs for inputs, _ in ways], [way for _, way in ways if way])
     for index, time in zip(untimed, alone, strict=True):
         times[index] = time

@@ -341,8 +341,8 @@ def _roundest(setup: JobSetup, speed: float) -> tuple[int, float]:
     while counts := batch.rounder(gpus, setup.cluster.unit_gpus, idle):
         new = [count for count in counts if count not in settled]
         jobs = batch.settled([replace(usual, cluster=setup.cluster.with_gpus(count)) for count in new], quickest=1)
-        for count, (job, found) in zip(new, jobs, strict=True):
-            settled[count] = batch.pace(found, job.request.batch), job.request.batch
+        for count, (job, search) in zip(new, jobs, strict=True):
+            settled[count] = batch.pace(search, job.request.batch), job.request.batch
         alike = [count for count in counts if 1 / near <= settled[count][1] / size <= near]
         best = max(alike, key=lambda count: settled[count][0], default=gpus)
         if best == gpus or settled[best][0] / pace - 1 < worthwhile:

@@ -277,15 +277,15 @@ def prefix_shared(plan: ServingPlan, operation: Operation) -> Finding:
     """That what is cached is taken as one prefix of all, and how many sequences fit where each has one of its own."""
     inputs, layout = plan.inputs, operation.layout
     apart = replace(inputs.load, prefix_hits=0.0)
-    shared, own = (
+    shared, unshared = (
         int(sequences_held(inputs.model, inputs.gpu, layout, load, inputs.constants)) for load in (inputs.load, apart)
     )
     text = (
         f"The {inputs.load.cached:,.0f} tokens of a prompt that are cached are taken as the same for all: they are "
         f"held once, and a replica has room for {shared:,} sequences. Where each has its own, as conversations do, "
-        f"{own:,} fit."
+        f"{unshared:,} fit."
     )
-    return Finding("note", "prefix-shared", text, ("prefix_hits",), f"Then run at most {own:,} in a replica.")
+    return Finding("note", "prefix-shared", text, ("prefix_hits",), f"Then run at most {unshared:,} in a replica.")
 
 
 TRIES = 5

@@ -46,12 +46,12 @@ def plan_with(it: Setting, inputs: ServingInputs, catalog: Catalog) -> ServingPl
     limits = limits_of(it.question, catalog.serving["tails"])
     tried = up_to_limits(try_all(it, inputs, it.question.gpus), limits, it, inputs)
     pools = pools_asked(it.question)
-    found = None if pools == "aggregated" else both_pools(it, inputs, limits, catalog)
+    both = None if pools == "aggregated" else both_pools(it, inputs, limits, catalog)
 
     def best(asked: Setting) -> Operation | None:
         operations = [
             None if pools == "disaggregated" else one_pool(asked, tried, limits),
-            two_pools(asked, found) if found else None,
+            two_pools(asked, both) if both else None,
         ]
         loaded = asks_for_a_load(asked.question)
         return min(

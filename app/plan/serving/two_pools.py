@@ -260,31 +260,31 @@ def both_pools(it: Setting, inputs: ServingInputs, limits: Limits, catalog: Cata
     return apart(it, inputs, limits, catalog, answers_of(it, inputs, limits, gpus), gpus)
 
 
-def two_pools(it: Setting, found: Apart) -> Operation | None:
+def two_pools(it: Setting, pools: Apart) -> Operation | None:
     """Whole replicas of each pool that answer most, or answer a load soonest; ``None`` where they do not fit.
 
     Those for answers step with no more sequences than the requests take: where prompts come more slowly than a full
     step would answer them, fewer are in flight, and each answer is there sooner.
     """
-    question, answers = it.question, found.answers
+    question, answers = it.question, pools.answers
     asked = asks_for_a_load(question)
     given = np.asarray(answers.layout.gpus)
-    loads = np.broadcast_to(np.arange(found.kept.shape[1]), found.kept.shape)
+    loads = np.broadcast_to(np.arange(pools.kept.shape[1]), pools.kept.shape)
     best: tuple[float, Operation] | None = None
-    for place, rate, taken in found.of_prompts(soon=asked):
-        in_time = found.kept & found.prompts.in_time(place, answers.time_per_token)
+    for place, rate, taken in pools.of_prompts(soon=asked):
+        in_time = pools.kept & pools.prompts.in_time(place, answers.time_per_token)
         if not asked:  # a replica that answers most is never worse
-            loads = np.argmax(np.where(in_time, found.each, -1.0), axis=1, keepdims=True)
-        kept, each = (np.take_along_axis(values, loads, axis=1) for values in (in_time, found.each))
-        counts, workers, supply = shared_out(question, (rate, taken), each, given, found.sent)
-        _, answered = found.times(place, question.output_tokens)
+            loads = np.argmax(np.where(in_time, pools.each, -1.0), axis=1, keepdims=True)
+        kept, each = (np.take_along_axis(values, loads, axis=1) for values in (in_time, pools.each))
+        counts, workers, supply = shared_out(question, (rate, taken), each, given, pools.sent)
+        _, answered = pools.times(place, question.output_tokens)
         replicas = np.maximum(workers, 1.0)
         if asked:
-            reached, at = share_of_load(question, found.each * answered, found.each, answered), 1 / replicas
+            reached, at = share_of_load(question, pools.each * answered, pools.each, answered), 1 / replicas
         else:
-            reached, at = found.each, np.minimum(supply / replicas, each)
+            reached, at = pools.each, np.minimum(supply / replicas, each)
         concurrency, one, per_token, answer = read_off(
-            at, reached, answers.concurrency, found.each, answers.time_per_token, answered
+            at, reached, answers.concurrency, pools.each, answers.time_per_token, answered
         )
         fewest = np.minimum(at / reached[:, :1], 1.0)  # below the least load they come as much more seldom
         requests = workers * one * fewest
@@ -297,7 +297,7 @@ def two_pools(it: Setting, found: Apart) -> Operation | None:
                 layout=answers.at(int(chosen[0])),
                 concurrency=float(concurrency[chosen] * (fewest[chosen] if asked else 1.0)),
                 workers=int(workers[chosen]),
-                prompts=found.prompts.pool(place, int(counts[chosen])),
+                prompts=pools.prompts.pool(place, int(counts[chosen])),
                 requests=float(requests[chosen]),
                 in_flight=float(requests[chosen] * answer[chosen]),
             )
@@ -314,18 +314,18 @@ def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tr
     """
     gpus = it.question.gpus
     answers = answers_of(it, inputs, NO_LIMITS, gpus)
-    found = apart(it, inputs, NO_LIMITS, catalog, answers, gpus)
-    requests, one, first = np.zeros_like(found.each), np.zeros_like(found.each), np.full_like(found.each, np.inf)
-    for place, rate, taken in found.of_prompts():
+    pools = apart(it, inputs, NO_LIMITS, catalog, answers, gpus)
+    requests, one, first = np.zeros_like(pools.each), np.zeros_like(pools.each), np.full_like(pools.each, np.inf)
+    for place, rate, taken in pools.of_prompts():
         _, workers, supply = shared_out(
-            it.question, (rate, taken), found.each, np.asarray(answers.layout.gpus), found.sent
+            it.question, (rate, taken), pools.each, np.asarray(answers.layout.gpus), pools.sent
         )
-        most = np.minimum(supply, workers * found.each)
+        most = np.minimum(supply, workers * pools.each)
         better = most > requests
         requests = np.where(better, most, requests)
         one = np.where(better, most / np.maximum(workers, 1.0), one)
-        first = np.where(better, found.prompts.first_token[place], first)
-    (per_token,) = read_off(one, found.each, answers.time_per_token)
+        first = np.where(better, pools.prompts.first_token[place], first)
+    (per_token,) = read_off(one, pools.each, answers.time_per_token)
     return replace(
         answers,
         fits=answers.fits & (requests > 0),
