@@ -30,7 +30,7 @@ from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate, evaluate_all_reduce, evaluate_network
 from app.plan.findings import by_severity
 from app.plan.job.shape import shape_findings
-from app.plan.long_parts import EVERYTHING
+from app.plan.long_parts import EVERYTHING, SOURCES
 from app.plan.network import network_of
 from app.plan.prices import PriceList
 from app.plan.question_findings import of_question
@@ -601,7 +601,7 @@ def plan_answer(scenario: Scenario, catalog: Catalog, include: Collection[str] =
 
 def serve_answer(question: ServingQuestion, catalog: Catalog) -> ServeAnswer:
     """What a cluster serves: of its plan, the cluster and what it answers with."""
-    plan = plan_answer(question, catalog, include=("bill_of_materials",))
+    plan = plan_answer(question, catalog, include=("bill_of_materials", SOURCES))
     return ServeAnswer(
         model_version=plan.model_version,
         catalog_version=plan.catalog_version,

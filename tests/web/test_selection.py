@@ -124,10 +124,19 @@ def test_parts_that_are_excluded_are_left_out_and_the_rest_stays(client: TestCli
 
 
 @pytest.mark.parametrize(
-    "path", [f"plan?{JOB}", "fabric?gpus=64", "all-reduce?gpus=64", "serve?gpus=8&model=llama-3-8b"]
+    ("path", "part", "figure"),
+    [
+        (f"plan?{JOB}", "costs", "capital"),
+        ("fabric?gpus=64", "fabric", "cost"),
+        ("all-reduce?gpus=64", "all_reduce", "time"),
+        ("serve?gpus=8&model=llama-3-8b", "serving", "tpot"),
+    ],
 )
-def test_bands_say_their_sources_where_these_are_included(client: TestClient, path: str) -> None:
+def test_bands_say_their_sources_where_these_are_included(
+    client: TestClient, path: str, part: str, figure: str
+) -> None:
     usual, whole = asked(client, path), asked(client, f"{path}&include=sources")
+    assert whole[part][figure]["sources"]
     assert usual == without(whole, "sources") != whole
     assert asked(client, f"{path}&include=sources&exclude=sources") == usual
 

@@ -9,6 +9,7 @@ from fastapi import Request
 from app import __version__
 from app.catalog.load import Catalog
 from app.plan.declarations import declared
+from app.plan.long_parts import SOURCES
 from app.plan.network import network_of
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
@@ -150,7 +151,7 @@ def _cloud(request: Request, stopped: Stopped) -> Asked:
 def _front(request: Request, _stopped: Stopped) -> Asked:
     catalog: Catalog = request.app.state.catalog
     question = _question(request, ServingQuestion)
-    serving = plan_answer(question, catalog, include=()).serving
+    serving = plan_answer(question, catalog, include=(SOURCES,)).serving
     if serving is None:
         return _asked(request, "/serve", None)
     figure = serving_charts.serving_front(serving, question.scale_out, catalog, question.tpot_limit)

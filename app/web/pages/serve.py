@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
+from app.plan.long_parts import SOURCES
 from app.plan.result import Plan
 from app.plan.scenario import Scenario
 from app.plan.serving.serving_request import ServingQuestion
@@ -46,7 +47,7 @@ async def serve_model(request: Request) -> Response:
         return await compute(request, lambda _: page(request, "serve.html", _content(request, bound, None), status=422))
 
     def work(_: object) -> Response:
-        content = _content(request, bound, plan_answer(question, catalog, include=()))
+        content = _content(request, bound, plan_answer(question, catalog, include=(SOURCES,)))
         return page(request, "serve.html", content, scenario=_to_train(question), status=422 if bound.errors else 200)
 
     return await compute(request, work, heavy=is_heavy(question, catalog))
