@@ -81,3 +81,29 @@ def test_the_longest_runs_of_many_designs_are_those_of_each_alone(designs):
         assert {level: lengths[place] for level, lengths in together.items()} == {
             level: lengths[0] for level, lengths in alone.items()
         }
+
+
+@given(
+    st.integers(1, 900), st.sampled_from((1, 2, 4, 8, 16)), st.sampled_from((36, 40, 64)), st.integers(1, 8),
+    st.sampled_from((0, 3)),
+)  # fmt: skip
+def test_the_longest_run_of_nodes_to_their_leaves_is_that_of_every_node(nodes, rails, radix, per_rack, managers):
+    """Not by rail a leaf has the hosts of nodes side by side: it is looked from the leaf, once for all of them."""
+    request = layouts.FabricRequest(
+        layout=layouts.FAT_TREE, nodes=nodes, rails=rails, radix=radix, spine_radix=radix, management_links=managers
+    )
+    built = design.design(request)
+    counts = Counts(
+        layout=layouts.FAT_TREE, nodes=nodes, rails=rails, planes=1, tiers=int(built.tiers), units=int(built.units),
+        unit_nodes=int(built.unit_nodes), leaf_down=int(built.leaf_down), leaf_up=int(built.leaf_up),
+        spine_down=int(built.spine_down), spine_up=int(built.spine_up), core_up=int(built.core_up),
+        leaves=int(built.leaf_switches), spines=int(built.spine_switches), cores=int(built.core_switches),
+        super_cores=0, management_links=managers, peers=0, rail_spines=False,
+    )  # fmt: skip
+    floor = floor_of(load_catalog(), nodes_per_rack=per_rack)
+    cabling, node = Cabling(counts, floor, 1), np.arange(nodes)
+    runs = [
+        floor.lengths_between(cabling.node_rack(node), cabling.leaf_racks[cabling.leaf_of(node, rail)]).max()
+        for rail in (0, rails - 1)
+    ]
+    assert cabling.longest("node_leaf") == max(*runs, float(floor.lengths_between(0, 1)) if managers else 0.0)

@@ -169,10 +169,6 @@ class Floor:
         pairs = np.bincount(between.ravel(), links.ravel(), len(self.lengths))
         return {length: int(many) for length, many in zip(self.lengths, pairs.tolist(), strict=True) if many}
 
-    def farthest(self, near: Integers, far: Integers) -> float:
-        """The longest length as sold between pairs of places [m]."""
-        return self.lengths[int(self._between(near, far).max())]
-
     def diagonals(self, rack: Any) -> tuple[Any, Any]:
         """Where a rack stands on the two diagonals of the floor [m]."""
         row = rack // self.per_row
@@ -614,11 +610,9 @@ class Cabling:
             return self._longest_by_rail[level]
         if level == "node_leaf":
             near = [float(floor.lengths_between(0, 1))] if counts.management_links else []
-            nodes, places = np.arange(counts.nodes), floor.place(self.leaf_racks)
-            ends = [places[self.leaf_of(nodes, rail)] for rail in (0, counts.rails - 1)]
             if counts.peers:
                 near.append(float(floor.lengths_between(0, 2)))
-            return max(*(floor.farthest(floor.place(self.node_rack(nodes)), end) for end in ends), *near)
+            return max(*(self._farthest_node(rail) for rail in (0, counts.rails - 1)), *near)
         spines, cores = counts.spines_per_plane, counts.cores_per_plane
         tops = counts.super_cores // counts.planes
         below, above = {"leaf_spine": (0, spines), "spine_core": (spines, cores), "core_super_core": (cores, tops)}[
@@ -626,6 +620,16 @@ class Cabling:
         ]
         near_ends = self.network_row_extent(below) if below else floor.extent(self.leaf_racks)
         return float(floor.longest_between(near_ends, self.network_row_extent(above)))
+
+    def _farthest_node(self, rail: int) -> float:
+        """The longest run from a leaf to the nodes whose host of a rail it has, which stand side by side [m]."""
+        counts = self.counts
+        first_host = np.arange(counts.leaves_per_plane) * max(counts.hosts_per_leaf, 1)
+        first = -(-np.maximum(first_host - rail, 0) // counts.rails)
+        last = np.append(first[1:], counts.nodes) - 1
+        some = first <= np.minimum(last, counts.nodes - 1)
+        ends = (self.node_rack(np.minimum(each[some], counts.nodes - 1)) for each in (first, last))
+        return self.floor.lengths[int(self.floor.farthest_beside(self.leaf_racks[some], *ends).max())]
 
     def joins_all(self, level: str) -> bool:
         """Whether links of a level that are as long as `longest` says are sure to be among its runs: those of nodes by
