@@ -42,9 +42,13 @@ class Cluster:
     @property
     def rate_per_gpu(self) -> float | Estimate:
         """Network rate of one GPU, one direction: its share of its node's NICs, unless less is given [B/s]."""
-        share = self.scale_out.port_rate.times(self.nics_per_node / self.gpus_per_node)
-        given = self.network_rate
+        given, share = self.network_rate, self.nic_share
         return share if given is None or given > share.typical else given
+
+    @property
+    def nic_share(self) -> Estimate:
+        """What one GPU has of its node's NICs, one direction [B/s]."""
+        return self.scale_out.port_rate.times(self.nics_per_node / self.gpus_per_node)
 
     @property
     def used_per_node(self) -> int:

@@ -228,7 +228,7 @@ OF_TRANSFERS = frozenset({
 
 def _beyond_nics(cluster: Cluster) -> Iterator[Finding]:
     """A rate of a GPU that its share of the NICs does not carry: more often than not a node's."""
-    share = cluster.scale_out.port_rate.typical * cluster.nics_per_node / cluster.gpus_per_node
+    share = cluster.nic_share.typical
     if share and cluster.network_rate is not None and cluster.network_rate > share * (1 + 1e-9):
         yield Finding(
             "warning",
