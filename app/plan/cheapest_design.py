@@ -254,8 +254,8 @@ def _narrowed(
 
 def _tried(searches: Sequence["_Search"], leaves: TriedLeaves, prices: PriceList) -> Iterator[tuple["_Search", Chosen]]:
     """The cheapest of the fabrics that are tried for each of some searches, unless one that is left out may be."""
-    many = leaves.many.tolist()
-    for portion in _portions(range(len(searches)), many.__getitem__, MOST_TOGETHER):
+    many = leaves.many if leaves.many.sum() <= MOST_TOGETHER else leaves.many_more
+    for portion in _portions(range(len(searches)), many.tolist().__getitem__, MOST_TOGETHER):
         some = [searches[place] for place in portion]
         its = leaves if len(some) == len(searches) else leaves.at(portion)
         for search, chosen in zip(some, _Fabrics(some, its, prices).cheapest(), strict=True):
@@ -287,7 +287,7 @@ class _Search:
         asked, cluster, request: what decides, the cluster, and what is asked of its fabric.
         offered, others: the choices that are tried, and what all others cost at least [USD].
         options: what may be built.
-        many_sizes: sizes of leaves that may be tried, besides the taper's own [1].
+        many_sizes: sizes of leaves that may be tried, besides tapers' own [1].
         has_choice: whether there is more than one fabric to choose of.
         narrowed, places: what is left out, if anything, and the places of the choices that are not.
         tapered: whether some of them fit narrower tapers.
@@ -313,8 +313,8 @@ class _Search:
         any_switches = requested((0, 0), cluster, request)
         self.options = Options(any_switches, self.offered, sizes, cluster.platform.nodes_per_rack)
         self.many_sizes = sum([len(its.hosts) for its in sizes.values()])
-        tried = self.many_sizes + sum([len(its.tapers) for its in sizes.values()])
-        self.has_choice = tried > 1 or len(self.offered.places) > 1 or self.others < np.inf
+        own = sum([len(its.own) for its in sizes.values()])
+        self.has_choice = self.many_sizes > 0 or own > 1 or len(self.offered.places) > 1 or self.others < np.inf
         self.tapered = request.oversubscription > 1 and request.topology in TREES
         self.narrow(None)
 
@@ -403,6 +403,29 @@ class _Priced(NamedTuple):
         return _Priced(*(column[index] for column in self))
 
 
+class _Rows(NamedTuple):
+    """Fabrics that are tried for some searches with switches of their own, in columns.
+
+    Attributes:
+        turn: which of the searches and switches [1].
+        use: which of all sizes of all lists of leaves [1].
+        row: which fabric [1].
+    """
+
+    turn: Integers
+    use: Integers
+    row: Integers
+
+    @staticmethod
+    def of(parts: Sequence["_Rows"]) -> "_Rows":
+        """All of some parts."""
+        return _Rows(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def at(self, index: Any) -> "_Rows":
+        """Some of them."""
+        return _Rows(*(column[index] for column in self))
+
+
 Lengths = Mapping[str, float] | None
 """The longest link of each level, if it is known [m]."""
 
@@ -410,19 +433,23 @@ Lengths = Mapping[str, float] | None
 class _Fabrics:
     """What can be built for some clusters of switches of some ports or others, and how long its cables are.
 
-    Each fabric is designed once, however many networks it is tried for.
+    Each fabric is designed once, and those of leaves of one size are put in order once, however many networks they are
+    tried for.
 
     Attributes:
-        leaves: the leaves that are tried, in lists.
+        leaves, shared: the leaves that are tried, in lists, and the sizes that these share.
         designs, switches, kind: the fabrics; the switches of each, and the number of its kind [1].
-        each, list, which, first: all leaves, the list of each and its design; of each list the first of its leaves.
-        row_list, place, design: where the fabrics of a list that can be built are, of several alike the first, those of
-            equal leaves side by side, fewest switches first: the list, how many were tried before, and the design.
-        ends: of each list the row of its first fabric, and the end of all.
+        each, list, which, first: all leaves of shared sizes, the list of each and its design; of each size the first of
+            its leaves.
+        size, leaf, rank, design: where the fabrics of a size that can be built are, of several alike the first, those
+            of equal leaves side by side, fewest switches first: the size, which of the leaves, the order, the design.
+        ends: of each size the row of its first fabric, and the end of all.
+        used, uses: of each list the sizes of which something can be built, and where they begin.
         offers, alike, height: all switches on offer; of each which it is like, and which of the heights it has.
         group, begins: the group of equal leaves that each row belongs to, and of each group the row of fewest
             switches, which it begins with.
-        by_rail: of which groups the longest links are found together.
+        search, nodes_per_rack, by_rail: of each group the first search that has it, nodes that stand in a rack of its
+            cluster [1], and whether its longest links are found together with others'.
         heights, lengths: the longest links of each level of these [m], for each height of the switches above; 0 for
             none.
     """
@@ -431,9 +458,9 @@ class _Fabrics:
         self.searches = searches
         self.leaves = leaves
         self.prices = prices
+        self.shared = leaves.shared
         self._design()
         self._sort()
-        self.nodes_per_rack = np.array([search.options.nodes_per_rack for search in searches])
         self.lengths_sold = floor_of(prices.catalog, 1).lengths
         self._measure()
         self._measured: set[tuple[int, int]] = set()
@@ -441,14 +468,15 @@ class _Fabrics:
 
     def _design(self) -> None:
         """Design every fabric once."""
-        place, self.each = self.leaves.each()
-        self.first = np.searchsorted(place, np.arange(len(self.leaves.cluster)))
-        kind = self.leaves.kind[place]
-        first, self.which = self.leaves.different(kind, place, self.each)
+        leaves = self.shared.leaves
+        self.list, self.each = leaves.each()
+        self.size = np.repeat(self.shared.number, leaves.ways)
+        self.first = np.searchsorted(self.size, np.arange(self.size[-1] + 1))
+        kind = leaves.kind[self.list]
+        first, self.which = leaves.different(kind, self.list, self.each)
         self.kind, self.taper = kind[first], self.each.taper[first]
-        self.designs = designed_together(self.leaves.fabrics(self.kind, self.each.at(first)))
+        self.designs = designed_together(leaves.fabrics(self.kind, self.each.at(first)))
         self.switches = self.designs.switches
-        self.list = place
 
     def _sort(self) -> None:
         """Find the rows of what was tried."""
@@ -457,15 +485,21 @@ class _Fabrics:
         rank[order] = np.arange(len(order))
         rank = rank[self.which]
         built = np.flatnonzero(rank >= 0)
-        built = built[np.argsort(self.list[built] * len(order) + rank[built], kind="stable")]
-        new = _changes(self.list[built], alike[rank[built]])
-        tried = np.minimum.reduceat(built, new) if len(new) else built
-        self.row_list, self.design = self.list[tried], self.which[tried]
-        self.place = tried - self.first[self.row_list]
-        self.ends = np.searchsorted(self.row_list, np.arange(len(self.first) + 1))
-        self.begins = _changes(self.row_list, leaves[rank[tried]])
-        self.group = np.repeat(np.arange(len(self.begins)), np.diff(self.begins, append=len(self.row_list)))
-        self.search = self.leaves.cluster[self.row_list[self.begins]]
+        built = built[np.argsort(self.size[built] * len(order) + rank[built], kind="stable")]
+        new = _changes(self.size[built], alike[rank[built]])
+        self.leaf = np.minimum.reduceat(built, new) if len(new) else built
+        self.size, self.rank, self.design = (column[self.leaf] for column in (self.size, rank, self.which))
+        self.ends = np.searchsorted(self.size, np.arange(len(self.first) + 1))
+        self.begins = _changes(self.size, leaves[self.rank])
+        self.group = np.repeat(np.arange(len(self.begins)), np.diff(self.begins, append=len(self.size)))
+        its_list = self.list[self.leaf[self.begins]]
+        self.search, self.nodes_per_rack = (
+            self.shared.leaves.cluster[its_list],
+            self.shared.leaves.nodes_per_rack[its_list],
+        )
+        has_some = self.ends[self.shared.size] < self.ends[self.shared.size + 1]
+        self.used = self.shared.size[has_some]
+        self.uses = np.searchsorted(self.shared.list[has_some], np.arange(len(self.leaves.cluster) + 1))
 
     def _measure(self) -> None:
         """Find how long the longest links by rail are: of all fabrics on a floor at once, which takes little longer."""
@@ -478,9 +512,8 @@ class _Fabrics:
         layout = self.leaves.asked(self.kind[firsts]).layout
         least = where(layout == layouts.RAIL_ONLY, 0, where(layout == layouts.RAIL_OPTIMIZED, 1, layouts.MOST_TIERS))
         self.by_rail = self.designs.tiers[firsts] > least
-        nodes_per_rack = self.nodes_per_rack[self.search]
         for nodes in np.unique(self.nodes_per_rack).tolist():
-            groups = np.flatnonzero(self.by_rail & (nodes_per_rack == nodes))
+            groups = np.flatnonzero(self.by_rail & (self.nodes_per_rack == nodes))
             if len(groups):
                 floor = floor_of(self.prices.catalog, nodes)
                 some, which = np.unique(firsts[groups], return_inverse=True)
@@ -525,7 +558,7 @@ class _Fabrics:
             without = _Priced.of([self._of_fewest_switches(priced, number) for number in unpriced])
             least, lengths = _Priced.of([least, without]), lengths + self._lengths_of(without)
         choices = [self.offers[offer][0] for offer in least.offer.tolist()]
-        chosen = map(Chosen, choices, self._with_own_taper(least.row), lengths)
+        chosen = map(Chosen, choices, self._with_own_taper(least), lengths)
         by_search = dict(zip(least.search.tolist(), chosen, strict=True))
         unbuilt = (number for number in unpriced if number not in by_search)
         return by_search | {number: self.searches[number].nearest() for number in unbuilt}
@@ -557,7 +590,7 @@ class _Fabrics:
         """What some fabrics cost with cables of their own [USD], and their longest links: of each that several searches
         share once.
         """
-        columns = self.design[some.row], self.alike[some.offer], self.nodes_per_rack[some.search]
+        columns = self.design[some.row], self.alike[some.offer], self.nodes_per_rack[self.group[some.row]]
         first, which = distinct(columns, len(some.row))
         priced = []
         for search, row, offer in zip(*(column[first].tolist() for column in some[:3]), strict=True):
@@ -598,12 +631,13 @@ class _Fabrics:
         offered = AllOffers.of([self.searches[search].offered for search in searches])
         firsts = [its.ends[0][0] for its in offered.offered]
         lists = self.leaves.lists_of(np.array(searches), firsts, offered.which)
-        designs = self.designs.at(self.which[self.first[lists]]).each()
+        size = self.shared.size[np.searchsorted(self.shared.list, lists)]
+        designs = self.designs.at(self.which[self.first[size]]).each()
         height = np.array([self.heights[choice.height] for choice in firsts])[offered.which]
         for each in {choice.height for choice in firsts}:
-            self._measure_apart(each, lists[height == self.heights[each]])
-        built = np.flatnonzero(self.ends[lists] < self.ends[lists + 1])
-        lengths = dict(zip(built.tolist(), self._own_lengths(self.ends[lists[built]], height[built]), strict=True))
+            self._measure_apart(each, size[height == self.heights[each]])
+        built = np.flatnonzero(self.ends[size] < self.ends[size + 1])
+        lengths = dict(zip(built.tolist(), self._own_lengths(self.ends[size[built]], height[built]), strict=True))
         choices = [firsts[which] for which in offered.which.tolist()]
         return {
             search: Chosen(choice, design, lengths.get(place))
@@ -661,13 +695,16 @@ class _Fabrics:
 
     def _least(self, offered: Sequence[Offers], tried: _Switches) -> Floats:
         """The least that a fabric of some switches costs [USD]; infinite where none can be built."""
-        row, counts = self._rows(tried.list)
+        use, counts = _between(self.uses, tried.list)
         least = np.full(len(counts), np.inf)
-        if not len(row):
+        if not len(use):
             return least
-        offer, height = (np.repeat(column, counts) for column in (tried.offer, self.height[tried.offer]))
+        offer = np.repeat(tried.offer, counts)
+        first, which = distinct((self.used[use], offer), len(use))
+        row, rows = _between(self.ends, self.used[use[first]])
+        offer = np.repeat(offer[first], rows)
         leaf, spine = (np.concatenate([getattr(its, name) for its in offered]) for name in ("leaf", "spine"))
-        designs, group, design = self.designs, self.group[row], self.design[row]
+        designs, group, design, height = self.designs, self.group[row], self.design[row], self.height[offer]
         leaves = designs.leaf_switches[design]
         above = self.switches[design] - leaves
         total = leaves * leaf[offer] + np.where(above > 0, above * spine[offer], 0.0)
@@ -676,67 +713,85 @@ class _Fabrics:
             length = np.searchsorted(sold, np.where(self.by_rail, lengths, 0.0))
             prices = np.concatenate([link_prices(its.ends, level, sold, self.prices) for its in offered])
             total += getattr(designs, level)[design] * prices[offer, length[height, group]]
-        least[counts > 0] = np.minimum.reduceat(total, (np.cumsum(counts) - counts)[counts > 0])
+        least_of_use = np.minimum.reduceat(total, np.cumsum(rows) - rows)[which]
+        least[counts > 0] = np.minimum.reduceat(least_of_use, (np.cumsum(counts) - counts)[counts > 0])
         return least
-
-    def _rows(self, lists: Integers) -> tuple[Integers, Integers]:
-        """The rows of the fabrics of some lists, one after another, and how many each has."""
-        counts = self.ends[lists + 1] - self.ends[lists]
-        return counted_off(counts) + np.repeat(self.ends[lists], counts), counts
 
     def _of_switches(self, offer: int, tried: _Switches) -> _Priced:
         """The cheapest fabrics of some switches for each of some searches: of equal leaves, every link at the length
         that the one of fewest switches needs.
         """
         choice, cages = self.offers[offer]
-        tried = tried.at(self.ends[tried.list] < self.ends[tried.list + 1])
-        row, counts = self._rows(tried.list)
-        if not len(row):
-            return _Priced(row, row, row, np.zeros(0))
-        self._measure_apart(choice.height, tried.list)
-        if len(counts) == 1:
-            return self._cheapest_of(tried, row, counts, self._cost(choice, cages, row))
-        first, which = self._different(choice.height, row)
-        return self._cheapest_of(tried, row, counts, self._cost(choice, cages, row[first])[which])
+        tried = tried.at(self.uses[tried.list] < self.uses[tried.list + 1])
+        use, counts = _between(self.uses, tried.list)
+        if not len(use):
+            return _Priced(use, use, use, np.zeros(0))
+        size = np.flatnonzero(np.bincount(self.used[use]))
+        self._measure_apart(choice.height, size)
+        row, rows = _between(self.ends, size)
+        cost, least = np.full(len(self.design), np.inf), np.full(len(self.first), np.inf)
+        if len(tried.list) == 1:
+            cost[row] = self._cost(choice, cages, row)
+        else:
+            first, which = self._different(choice.height, row)
+            cost[row] = self._cost(choice, cages, row[first])[which]
+        least[size] = np.minimum.reduceat(cost[row], np.cumsum(rows) - rows)
+        return self._cheapest_of(tried, use, counts, cost, least[self.used[use]])
 
-    def _cheapest_of(self, tried: _Switches, row: Integers, counts: Integers, cost: Floats) -> _Priced:
-        """The cheapest of some fabrics of some switches for each of some searches, so many of each, which cost so much
-        [USD].
+    def _cheapest_of(
+        self, tried: _Switches, use: Integers, counts: Integers, cost: Floats, least_of_use: Floats
+    ) -> _Priced:
+        """The cheapest fabrics of some switches for each of some searches, which try so many sizes each, where each
+        fabric costs so much, and those of each size at least [USD].
         """
-        begins, of = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
-        switches = self.switches[self.design[row]]
-        cost = self._of_few_switches(tried, row, begins, cost)
-        least, fewest = np.minimum.reduceat(cost, begins), np.minimum.reduceat(switches, begins)
-        priced = np.isfinite(least)[of]
-        near = np.flatnonzero(np.where(priced, cost <= (least * NEAR)[of], switches == fewest[of]))
-        row, of, priced = row[near], of[near], priced[near]
-        order = np.lexsort((np.where(priced, self.place[row], row), switches[near], cost[near], of))
-        kept = order[counted_off(np.bincount(of)) < np.where(priced[order], PRICED_IN_FULL, 1)]
-        return _Priced(tried.search[of[kept]], row[kept], tried.offer[of[kept]], cost[near[kept]])
+        turn = np.repeat(np.arange(len(counts)), counts)
+        least = np.minimum.reduceat(least_of_use, np.cumsum(counts) - counts)
+        near = least_of_use <= (least * NEAR)[turn]
+        rows = self._rows(turn[near], use[near])
+        rows = self._of_few_switches(tried, rows.at(cost[rows.row] <= (least * NEAR)[rows.turn]), cost, least)
+        switches, priced = self.switches[self.design[rows.row]], np.isfinite(least)[rows.turn]
+        by_place = np.where(priced, self.leaf[rows.row], self.rank[rows.row]), np.where(priced, rows.use, 0)
+        order = np.lexsort((*by_place, switches, cost[rows.row], rows.turn))
+        turn, row = rows.turn[order], rows.row[order]
+        kept = counted_off(np.bincount(turn)) < np.where(priced[order], PRICED_IN_FULL, 1)
+        turn, row = turn[kept], row[kept]
+        return _Priced(tried.search[turn], row, tried.offer[turn], cost[row])
 
-    def _of_few_switches(self, tried: _Switches, row: Integers, begins: Integers, cost: Floats) -> Floats:
-        """Prices of fabrics [USD]; infinite where the cheapest of a narrower taper needs fewer switches.
+    def _rows(self, turn: Integers, use: Integers) -> _Rows:
+        """All fabrics of some sizes that are tried in some turns."""
+        row, counts = _between(self.ends, self.used[use])
+        return _Rows(np.repeat(turn, counts), np.repeat(use, counts), row)
+
+    def _of_few_switches(self, tried: _Switches, near: _Rows, cost: Floats, least: Floats) -> _Rows:
+        """Of fabrics that cost about as much as the cheapest of some switches, which cost so much [USD], others where
+        the cheapest of a narrower taper needs fewer switches.
 
         So a wider taper takes no more switches, and no more racks for them, than a narrower one, unless it costs more.
         Where that is so of none of the cheapest, since no narrower taper needs as few, others are not looked at.
         """
-        least = np.minimum.reduceat(cost, begins)
         searches = [self.searches[search] for search in tried.search.tolist()]
         if not any(its.tapered or its.narrowed for its in searches):
-            return cost
-        ends = np.append(begins[1:], len(row))
-        cheap = np.where(cost <= np.repeat(least * NEAR, ends - begins), self.switches[self.design[row]], 0.0)
-        too_many = np.maximum.reduceat(cheap, begins) > self._fewest_switches(tried.list)
-        allowed, sure, radix = cost.copy(), least * NEAR**2 <= tried.most, self.leaves.radix
-        for number in np.flatnonzero(too_many & [its.tapered for its in searches]).tolist():
-            its, mine = searches[number], slice(begins[number], ends[number])
-            taper, within = its.request.oversubscription, its.within(int(tried.place[number]))
-            allowed[mine], as_sure = self._as_narrower(
-                cost[mine], self.design[row[mine]], radix[tried.list[number]], taper, within
+            return near
+        most, switches = np.zeros(len(least)), self.switches[self.design]
+        np.maximum.at(most, near.turn, switches[near.row])
+        too_many = (most > self._fewest_switches(tried.list)) & [its.tapered for its in searches]
+        sure, radix, instead = least * NEAR**2 <= tried.most, self.leaves.radix, list[_Rows]()
+        for turn in np.flatnonzero(too_many).tolist():
+            its, use = searches[turn], np.arange(*self.uses[tried.list[turn] : tried.list[turn] + 2])
+            rows = self._rows(np.full(len(use), turn), use)
+            rows = rows.at(np.argsort(self.rank[rows.row]))
+            within = its.within(int(tried.place[turn]))
+            few, as_sure = self._as_narrower(
+                cost[rows.row], self.design[rows.row], radix[tried.list[turn]], its.request.oversubscription, within
             )
-            sure[number] &= as_sure and (its.narrowed is None or its.narrowed.narrower)
+            sure[turn] &= as_sure and (its.narrowed is None or its.narrowed.narrower)
+            rows = rows.at(switches[rows.row] <= few)
+            cheapest = cost[rows.row].min()
+            too_many[turn] = cheapest <= least[turn] * NEAR
+            if too_many[turn]:
+                instead.append(rows.at(cost[rows.row] <= cheapest * NEAR))
         np.minimum.at(self._doubtful, tried.search[~sure], np.minimum(least, tried.most)[~sure])
-        return allowed
+        return _Rows.of([near.at(~too_many[near.turn]), *instead]) if instead else near
 
     def _fewest_switches(self, lists: Integers) -> Array:
         """Switches that any fabric of some lists has at least that fits a narrower taper [1]."""
@@ -747,9 +802,9 @@ class _Fabrics:
 
     def _as_narrower(
         self, cost: Floats, designs: Integers, radix: int, taper: float, within: Mapping[float, float]
-    ) -> tuple[Floats, bool]:
-        """Prices of fabrics of no more switches than the cheapest of narrower tapers; and whether all that are left out
-        of these cost more.
+    ) -> tuple[float, bool]:
+        """The most switches that the cheapest of each narrower taper has [1], where fabrics cost so much [USD]; and
+        whether all that are left out of these cost more.
         """
         hosts, up, switches = (
             self.designs.unit_hosts[designs],
@@ -763,8 +818,7 @@ class _Fabrics:
             cheapest = np.argmin(np.where(allowed, cost, np.inf))
             most = switches[cheapest] if allowed[cheapest] else most
             sure &= ratio not in within or bool(allowed[cheapest] and cost[cheapest] <= within[ratio])
-        of_few = np.where(switches <= most, cost, np.inf)
-        return of_few if of_few.min() <= cost.min() * NEAR else cost, sure
+        return most, sure
 
     def _cost(self, choice: SwitchPair, cages: Cages, row: Integers) -> Floats:
         """Price of some fabrics of some switches [USD], see `_of_switches`; infinite where a part has none."""
@@ -788,13 +842,13 @@ class _Fabrics:
         lengths = (np.searchsorted(sold, column, side="right")[self.group[row]] for column in columns)
         return distinct((self.design[row], *lengths), len(row))
 
-    def _measure_apart(self, height: int, lists: Integers) -> None:
-        """Find the longest links of fabrics of some lists that are not by rail, where switches above the leaves are so
+    def _measure_apart(self, height: int, sizes: Integers) -> None:
+        """Find the longest links of fabrics of some sizes that are not by rail, where switches above the leaves are so
         high: of equal leaves those of the fabric of fewest switches.
         """
         if self.by_rail.all():
             return
-        row, _ = self._rows(lists)
+        row, _ = _between(self.ends, sizes)
         groups = np.unique(self.group[row])
         place = self.heights[height]
         for group in groups[~self.by_rail[groups]].tolist():
@@ -807,12 +861,31 @@ class _Fabrics:
             for level, length in runs.items():
                 self.lengths[level][place, group] = length
 
-    def _with_own_taper(self, some: Integers) -> list[layouts.Design]:
-        """Fabrics as they are with the taper that they were tried for, where they were designed with another."""
-        designs, tried = self.design[some], self.first[self.row_list[some]] + self.place[some]
-        if (self.each.taper[tried] == self.taper[designs]).all():
+    def _with_own_taper(self, some: _Priced) -> list[layouts.Design]:
+        """Fabrics as they are with the tapers that they were tried for, where they were designed with others: what else
+        a leaf could take depends on them.
+        """
+        designs, leaf = self.design[some.row], self.leaf[some.row]
+        asked = np.array([self.searches[search].request.oversubscription for search in some.search.tolist()])
+        leaves = self.each.at(leaf)
+        taper = np.where(leaves.hosts > 0, asked, leaves.taper)
+        if (taper == self.taper[designs]).all():
             return self.designs.at(designs).each()
-        return designed_together(self.leaves.fabrics(self.leaves.kind[self.list[tried]], self.each.at(tried))).each()
+        kind = self.kind[designs]
+        down = np.asarray(layouts.down_ports(self.leaves.asked(kind).radix, taper))
+        first, which = distinct((designs, down), len(designs))
+        each = designed_together(self.leaves.fabrics(kind[first], leaves._replace(taper=taper).at(first))).each()
+        return [each[place] for place in which.tolist()]
+
+
+def _between(ends: Integers, places: Integers) -> tuple[Integers, Integers]:
+    """All from some ends to the next, one after another, and how many each has [1].
+
+    >>> [column.tolist() for column in _between(np.array([0, 2, 3, 7]), np.array([2, 0]))]
+    [[3, 4, 5, 6, 0, 1], [4, 2]]
+    """
+    counts = ends[places + 1] - ends[places]
+    return counted_off(counts) + np.repeat(ends[places], counts), counts
 
 
 def _longest_of(columns: Mapping[str, Floats], row: int) -> dict[str, float]:

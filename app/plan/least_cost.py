@@ -66,10 +66,10 @@ class LeastCosts:
 
     Attributes:
         several, tried: what may be built for the clusters, and the leaves of which that is.
-        nodes_per_rack, switches_per_rack: of each list how many nodes, and lowest switches, stand in a rack [1].
+        switches_per_rack: of each list how many of the lowest switches stand in a rack [1].
         kind: of each list the number of what leaves of equal hosts and links up have in common that cost as much.
         pairs, pair, size: clusters and choices of switches; of each row which of them it is of, and which size.
-        begins: of each pair the first of its rows: the taper's own leaves, and then each size.
+        begins: of each pair the first of its rows.
         total, least: what each row costs at least, and each pair [USD].
     """
 
@@ -81,12 +81,11 @@ class LeastCosts:
         offers = AllOffers.of([options.offered for options in several])
         self.offered = offers.offered
         self.pairs = _Pairs.of(tried, offers)
-        self.nodes_per_rack = np.array([options.nodes_per_rack for options in several])[tried.cluster]
         per_rack = [
             [floor.switches_per_rack(its.lowest.get(ports, 1)) for ports in tried.ports] for its in self.offered
         ]
         self.switches_per_rack = np.array(per_rack)[offers.which[tried.cluster], tried.port]
-        _, self.kind = distinct((tried.kind, self.nodes_per_rack, self.switches_per_rack), len(tried.kind))
+        _, self.kind = distinct((tried.kind, tried.nodes_per_rack, self.switches_per_rack), len(tried.kind))
         counts = np.bincount(tried.place)[self.pairs.list]
         self.begins = np.cumsum(counts) - counts
         self.pair = np.repeat(np.arange(len(counts)), counts)
@@ -111,8 +110,7 @@ class LeastCosts:
             narrowed[number].least[place] = least
             narrowed[number].within[place] = {own: cost}
         sizes = np.zeros(len(self.tried.place), np.bool_)
-        own_leaves = self.begins[self.pair] == np.arange(len(self.pair))
-        sizes[self.size[kept[self.pair] & (own_leaves | (self.total <= limit[self.pair]))]] = True
+        sizes[self.size[kept[self.pair] & (self.total <= limit[self.pair])]] = True
         if narrower:
             self._keep_narrower(pairs, margin, narrowed, sizes)
         return narrowed, sizes
@@ -130,7 +128,7 @@ class LeastCosts:
             return
         taper, size, up = map(np.concatenate, zip(*within, strict=True))
         row = np.repeat(np.arange(len(pairs)), counts)
-        size = size + np.repeat(self.tried.begins[lists] + [len(its.tapers) for its in narrower], counts)
+        size = size + np.repeat(self.tried.begins[lists] + [len(its.own) for its in narrower], counts)
         leaves = Leaves(self.tried.hosts[size], up, self.tried.taper[size])
         total = self._costs(lists[row], leaves, np.arange(len(row)), self.pairs.offer[pairs][row])
         begins = np.flatnonzero(np.append(True, (row[1:] != row[:-1]) | (taper[1:] != taper[:-1])))
@@ -166,7 +164,7 @@ class LeastCosts:
         fabrics = self.tried.fabrics(self.tried.kind[place], leaves).in_whole_numbers()
         parts = tree.LeastParts(*(np.broadcast_to(part, len(place)) for part in tree.least_parts(fabrics)))
         above = [many // fabrics.planes for many in (parts.spines, parts.cores, parts.super_cores)]
-        reach = self._reach(fabrics, parts, self.nodes_per_rack[place])
+        reach = self._reach(fabrics, parts, self.tried.nodes_per_rack[place])
         lengths = zip(LEVELS, reach.longest(self.floor, above, self.switches_per_rack[place]), strict=False)
         return parts, {level: np.searchsorted(self.floor.lengths, length) for level, length in lengths}
 

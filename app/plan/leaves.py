@@ -99,25 +99,27 @@ def links_up(hosts: NDArray[Any], taper: Array, radix: Array) -> LinksUp:
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """Leaves to try by their hosts: besides those of some tapers, of each size all from as few links up to as many.
+    """Leaves to try by their hosts: of each size all from as few links up to as many.
 
     Attributes:
         radix: ports of a leaf [1].
-        tapers: tapers whose own leaves are tried, the network's first.
-        hosts: sizes of other leaves [1].
+        taper: the network's.
+        hosts: sizes of leaves [1].
+        own: tapers whose own leaves are tried, whatever hosts these have.
     """
 
     radix: int
-    tapers: tuple[float, ...]
+    taper: float
     hosts: NDArray[Any]
+    own: tuple[float, ...] = ()
 
     @cached_property
     def within(self) -> tuple[Floats, Integers, Integers]:
         """The sizes that fit each narrower taper, with the fewest links up that do: the taper, the place of the size,
         and the links up.
         """
-        narrower = narrower_than(self.tapers[0])
-        fewest, most = links_up(self.hosts, self.tapers[0], self.radix)
+        narrower = narrower_than(self.taper)
+        fewest, most = links_up(self.hosts, self.taper, self.radix)
         up = np.maximum(tree.uplinks(self.hosts, 1, narrower, self.radix), fewest)
         fits = fit(self.hosts, up, narrower, self.radix) & (up <= np.maximum(most, fewest))
         taper, size = np.nonzero(fits)
@@ -136,7 +138,7 @@ def fit(hosts: NDArray[Any], up: NDArray[Any], taper: Floats, radix: int) -> NDA
 
 
 def sizes_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Sizes:
-    """Hosts of a leaf that are tried, the taper's own first.
+    """Hosts of a leaf that are tried, as many as the taper leaves ports for first.
 
     Where one switch joins all, or one a rail, leaves have no uplinks, and no taper changes it.
 
@@ -149,23 +151,23 @@ def sizes_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Sizes:
     rails, links = max(cluster.nics_per_node, 1), request.management_links
     taper, by_rail = request.oversubscription, topology in BY_RAIL
     if topology not in TREES:
-        return Sizes(radix, (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)), NO_SIZES)
+        return Sizes(radix, taper, NO_SIZES, (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)))
     in_one_switch = cluster.nodes * rails + links
     slots = cluster.nodes + -(-links // rails)
     if (request.tiers or 1) == 1 and (slots if topology == "rail-only" else in_one_switch) <= radix:
-        return Sizes(radix, (taper,), NO_SIZES)
+        return Sizes(radix, taper, NO_SIZES, (taper,))
     hosts, unit = (slots, unit) if by_rail else (in_one_switch, 0)
     mosts = _whole_leaves(radix)
     if taper <= 1:
         alone = hosts <= radix or unit
-        return Sizes(radix, (taper,), NO_SIZES if alone else _smaller(_smaller_units(hosts, mosts[0])))
+        return Sizes(radix, taper, NO_SIZES if alone else _smaller(_smaller_units(hosts, mosts[0])), (taper,))
     most = max(int(layouts.down_ports(radix, taper)), 1)
-    return Sizes(radix, (taper,), _hosts(hosts, unit, most, mosts[: bisect_right(TAPERS_TRIED, taper)]))
+    return Sizes(radix, taper, _hosts(hosts, unit, most, mosts[: bisect_right(TAPERS_TRIED, taper)]))
 
 
 def every_size(radix: int, taper: float) -> Sizes:
     """Leaves of any number of hosts that a taper allows."""
-    return Sizes(radix, (taper,), np.arange(1, max(int(layouts.down_ports(radix, taper)), 1) + 1))
+    return Sizes(radix, taper, np.arange(1, max(int(layouts.down_ports(radix, taper)), 1) + 1))
 
 
 NO_SIZES = np.zeros(0, np.int64)

@@ -47,6 +47,7 @@ class TriedLeaves:
         ports: the different ports of switches.
         cluster, port, kind: of each list the number of its cluster, which ports its switches have, and the number of
             its kind.
+        nodes_per_rack: nodes that stand in a rack of each list's cluster [1].
         place: of each size the place of its list.
         hosts, fewest, step, ways, taper: of each size the hosts, 0 for the taper's own leaves; the fewest links up that
             are tried, 0 for as few as the taper has, the step from one to the next, and how many are; and the taper.
@@ -57,6 +58,7 @@ class TriedLeaves:
     cluster: Integers
     port: Integers
     kind: Integers
+    nodes_per_rack: Integers
     place: Integers
     hosts: Integers
     fewest: Integers
@@ -69,25 +71,26 @@ class TriedLeaves:
         """Those of clusters, by their numbers."""
         ports: dict[Ports, int] = {}
         numbers: dict[tuple[layouts.FabricRequest, Ports], int] = {}
-        columns, lists = list[tuple[int, int, int]](), list[Sizes]()
+        columns, lists = list[tuple[int, int, int, int]](), list[Sizes]()
         for number, options in enumerate(several):
             asked = options.request._replace(oversubscription=1.0)
             for its_ports, sizes in options.sizes.items():
                 port = ports.setdefault(its_ports, len(ports))
-                columns.append((number, port, numbers.setdefault((asked, its_ports), len(numbers))))
+                kind = numbers.setdefault((asked, its_ports), len(numbers))
+                columns.append((number, port, kind, options.nodes_per_rack))
                 lists.append(sizes)
         kinds = [asked._replace(radix=radix, spine_radix=above) for asked, (radix, above) in numbers]
-        tapers = np.array([len(its.tapers) for its in lists])
-        counts = tapers + [len(its.hosts) for its in lists]
+        own = np.array([len(its.own) for its in lists])
+        counts = own + [len(its.hosts) for its in lists]
         place = np.repeat(np.arange(len(lists)), counts)
-        blank = counted_off(counts) < tapers[place]
-        hosts, taper = np.zeros(len(place), np.int64), np.array([its.tapers[0] for its in lists])[place]
+        blank = counted_off(counts) < own[place]
+        hosts, taper = np.zeros(len(place), np.int64), np.array([its.taper for its in lists])[place]
         hosts[~blank] = np.concatenate([its.hosts for its in lists])
-        taper[blank] = [*chain(*(its.tapers for its in lists))]
+        taper[blank] = [*chain(*(its.own for its in lists))]
         up = links_up(hosts, taper, np.array([its.radix for its in lists])[place])
         fewest, ways = np.where(blank, 0, up.fewest), np.where(blank, 1, up.many)
-        cluster, port, kind = np.array(columns).T
-        return TriedLeaves(kinds, [*ports], cluster, port, kind, place, hosts, fewest, up.step, ways, taper)
+        cluster, port, kind, racks = np.array(columns).T
+        return TriedLeaves(kinds, [*ports], cluster, port, kind, racks, place, hosts, fewest, up.step, ways, taper)
 
     def at(self, clusters: Sequence[int], kept: Booleans | None = None) -> "TriedLeaves":
         """Those of some clusters, numbered anew; of these the sizes of a mask, if not all."""
@@ -105,6 +108,7 @@ class TriedLeaves:
             cluster=number[self.cluster[lists]],
             port=self.port[lists],
             kind=self.kind[lists],
+            nodes_per_rack=self.nodes_per_rack[lists],
             place=(np.cumsum(mine) - 1)[self.place[some]],
             **sizes,
         )
@@ -164,6 +168,38 @@ class TriedLeaves:
         """Fabrics of some kinds and leaves, in columns; one alone in numbers."""
         return fabrics_of(self.kinds[kind[0]] if len(kind) == 1 else self.asked(kind), leaves)
 
+    @cached_property
+    def shared(self) -> "SharedSizes":
+        """The different sizes: leaves of as many hosts and fewest links up share what is built of them, where lists
+        differ in their tapers alone. The leaves of tapers' own are one size.
+
+        >>> asked, hosts = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([8, 4])
+        >>> tapers = [{(32, 32): Sizes(32, taper, hosts)} for taper in (2.0, 2.2, 1.9)]
+        >>> shared = TriedLeaves.of([Options(asked, None, sizes, 4) for sizes in tapers]).shared
+        >>> shared.list.tolist(), shared.size.tolist(), shared.leaves.fewest.tolist()
+        ([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 2, 3], [4, 2, 5, 3])
+        """
+        begin = self.hosts > 0
+        begin[self.begins] = True
+        begins, number = np.flatnonzero(begin), np.cumsum(begin) - 1
+        lists, hosts = self.place[begins], self.hosts[begins]
+        if len({*self.kind.tolist()}) == len(self.kind):
+            return SharedSizes(lists, np.arange(len(begins)), self, number)
+        _, site = distinct((self.kind, self.nodes_per_rack), len(self.kind))
+        own = self._taper_of(lists, hosts, self.taper[self.begins][lists])
+        first, which = distinct((site[lists], hosts, self.fewest[begins], own), len(begins))
+        is_first = np.zeros(len(begins), np.bool_)
+        is_first[first] = True
+        place, kept = np.cumsum(is_first) - 1, is_first[number]
+        leaves = self.at(range(int(self.cluster[-1]) + 1), kept)
+        return SharedSizes(lists, place[first][which], leaves, place[number[kept]])
+
+    @property
+    def many_more(self) -> Integers:
+        """Leaves that are tried for each cluster and for none before it [1]."""
+        its = self.shared.leaves
+        return np.bincount(its.cluster[its.place], its.ways, int(self.cluster[-1]) + 1).astype(np.int64)
+
     def each(self) -> tuple[Integers, Leaves]:
         """All leaves, one after another, and the place of the list of each."""
         if self.ways.max() == 1:
@@ -179,19 +215,41 @@ class TriedLeaves:
 
         >>> asked, hosts = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([8])
         >>> options = [
-        ...     Options(asked._replace(oversubscription=taper), None, {(32, 32): Sizes(32, (taper,), hosts)}, 4)
+        ...     Options(asked._replace(oversubscription=taper), None, {(32, 32): Sizes(32, taper, hosts)}, 4)
         ...     for taper in (2.0, 1.9)
         ... ]
         >>> tried = TriedLeaves.of(options)
         >>> place, leaves = tried.each()
         >>> leaves.hosts.tolist(), leaves.up.tolist()
-        ([0, 8, 8, 8, 8, 8, 0, 8, 8, 8, 8], [0, 4, 5, 6, 7, 8, 0, 5, 6, 7, 8])
+        ([8, 8, 8, 8, 8, 8, 8, 8, 8], [4, 5, 6, 7, 8, 5, 6, 7, 8])
         >>> tried.different(tried.kind[place], place, leaves)[1].tolist()
-        [1, 2, 3, 4, 5, 6, 0, 3, 4, 5, 6]
+        [0, 1, 2, 3, 4, 1, 2, 3, 4]
         """
         if len({*self.kind.tolist()}) == len(self.kind):
             return np.arange(len(place)), np.arange(len(place))
-        bound = (leaves.hosts == 0) | ~self.fits[place]
-        taper = np.zeros(len(bound), np.int64)
-        taper[bound] = 1 + np.unique(leaves.taper[bound], return_inverse=True)[1]
+        taper = self._taper_of(place, leaves.hosts, leaves.taper)
         return distinct((kind, leaves.hosts, leaves.up, taper), len(taper))
+
+    def _taper_of(self, place: Integers, hosts: Integers, taper: Floats) -> Integers:
+        """Numbers of the tapers of leaves of some lists, where these are tapers' own or fit none; 0 where others come
+        to the same.
+        """
+        bound = (hosts == 0) | ~self.fits[place]
+        number = np.zeros(len(bound), np.int64)
+        number[bound] = 1 + np.unique(taper[bound], return_inverse=True)[1]
+        return number
+
+
+class SharedSizes(NamedTuple):
+    """Sizes that lists of leaves share.
+
+    Attributes:
+        list, size: of each size of each list the place of the list, and which of the different ones it is.
+        leaves: the different ones, each in the first list that has it.
+        number: which of them each of these is.
+    """
+
+    list: Integers
+    size: Integers
+    leaves: TriedLeaves
+    number: Integers

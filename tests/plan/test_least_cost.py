@@ -61,8 +61,9 @@ def test_no_fabric_costs_less_than_its_leaves_cost_at_least(wish: dict[str, Any]
     options = Options(requested((0, 0), cluster, request), offered, all_sizes, cluster.platform.nodes_per_rack)
     tried = TriedLeaves.of([options])
     least = LeastCosts([options], tried, floor_of(TYPICAL, 1), PRICES)
-    total = least.total[least.begins[place] :][: len(sizes.hosts) + 1]
-    row, zero = data.draw(st.integers(0, len(sizes.hosts)), label="size"), np.zeros(1, np.int64)
+    many = len(sizes.own) + len(sizes.hosts)
+    total = least.total[least.begins[place] :][:many]
+    row, zero = data.draw(st.integers(0, many - 1), label="size"), np.zeros(1, np.int64)
     kept = np.arange(len(tried.hosts)) == tried.begins[tried.lists_of(zero, [choice], zero)[0]] + row
     one = tried.at([0], kept)
     lists, leaves = one.each()
