@@ -5,6 +5,8 @@ Parts that cost a little less may draw so much more that their building costs mo
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,7 +21,7 @@ from app.plan.cables import floor_of
 from app.plan.cluster import Cluster
 from app.plan.kept import Kept
 from app.plan.least_cost import LeastCosts, Narrowed, least_of_switches
-from app.plan.leaves import TAPERS_TRIED, TREES, fit, narrower_than, sizes_tried
+from app.plan.leaves import TAPERS_TRIED, LeafHosts, fit, narrower_than
 from app.plan.offers import UNREACHED, AllOffers, Offers, in_place, link_prices, offers, some_of
 from app.plan.prices import PriceList
 from app.plan.scenario import DesignRequest
@@ -79,12 +81,15 @@ class _Hosts(NamedTuple):
         return _Hosts(cluster.nodes, cluster.nics_per_node, rack, cage, network)
 
 
-class _Asked(NamedTuple):
-    """All that the choice of a fabric depends on: clusters that agree in it share their fabrics.
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """All that the choice of a fabric depends on but for its taper.
+
+    A family equals itself alone, and clusters that agree in all of it share one, so that it is quick to look up.
 
     Attributes:
         choices, hosts, prices: the switches to choose from, what they join, and prices.
-        wishes: what is asked of the fabric, in the order of a request's fields.
+        wishes: what is asked of the fabric, in the order of a request's fields, without the taper.
     """
 
     choices: tuple[SwitchPair, ...]
@@ -92,28 +97,39 @@ class _Asked(NamedTuple):
     wishes: tuple[Any, ...]
     prices: PriceList
 
-    @staticmethod
-    def of(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList) -> "_Asked":
-        """That of a cluster."""
-        return _Asked(choices, _Hosts.of(choices[0], cluster, request, prices.catalog), request.wishes, prices)
-
     @property
     def joined(self) -> tuple[int, int]:
         """What is joined: those that agree in it share most of the fabrics that are tried for them."""
         return self.hosts.nodes, self.hosts.nics_per_node
 
-    @property
-    def untapered(self) -> "_Asked":
-        """The same but for the taper."""
-        return self._replace(wishes=(*self.wishes[:TAPER], *self.wishes[TAPER + 1 :]))
-
 
 TAPER = [*DesignRequest.model_fields].index("oversubscription")
 """The place of the taper among wishes."""
-_KEPT: Kept[_Asked, Chosen] = Kept(12_288)
-"""What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports. The whole catalogue asks for
-8,300, two kilobytes each, whatever the job: of fewer none would be found again.
+MOST_KEPT = 12_288
+"""Fabrics that are kept: the whole catalogue asks for 8,300, two kilobytes each, whatever the job: of fewer none would
+be found again.
 """
+_family = lru_cache(maxsize=MOST_KEPT)(_Family)
+
+
+class _Asked(NamedTuple):
+    """All that the choice of a fabric depends on: clusters that agree in it share their fabrics."""
+
+    family: _Family
+    taper: float
+
+    @staticmethod
+    def of(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList) -> "_Asked":
+        """That of a cluster."""
+        hosts, wishes = _Hosts.of(choices[0], cluster, request, prices.catalog), request.wishes
+        return _Asked(
+            _family(choices, hosts, wishes[:TAPER] + wishes[TAPER + 1 :], prices),
+            request.oversubscription,
+        )
+
+
+_KEPT: Kept[_Asked, Chosen] = Kept(MOST_KEPT)
+"""What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports."""
 
 
 Wish = tuple[tuple[SwitchPair, ...], Cluster, DesignRequest]
@@ -132,24 +148,57 @@ def choose(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignReq
 
 def choose_all(wishes: Iterable[Wish], prices: PriceList) -> list[Chosen]:
     """The same for several clusters; designing all that may be built for them takes little longer than for one."""
-    asked = [(_Asked.of(*wish, prices), wish) for wish in wishes]
-    known = [_KEPT.get(key) for key, _ in asked]
+    several = [*wishes]
+    asked = [_Asked.of(*wish, prices) for wish in several]
+    known = [_KEPT.get(key) for key in asked]
     if all(known):
         return [each for each in known if each]
-    wish_of = dict(asked)
-    chosen = {key: each for (key, _), each in zip(asked, known, strict=True) if each}
-    new = sorted((key for key in wish_of if key not in chosen), key=lambda key: key.joined)
-    few = _few_switches([(key, *wish_of[key][1:]) for key in new], prices)
-    searches = [_Search(key, *wish_of[key][1:], few.get(key)) for key in new]
+    chosen = {key: each for key, each in zip(asked, known, strict=True) if each}
+    new = {key: wish for key, wish in zip(asked, several, strict=True) if key not in chosen}
+    searches = _searches(new, prices)
     while searches:
         for portion in _portions(searches, lambda search: search.many_sizes, SIZES_TOGETHER):
             for search, cheapest in _cheapest(portion, prices):
                 chosen[search.asked] = cheapest
                 _KEPT.add(search.asked, cheapest)
-        searches = [
-            _Search(search.asked, search.cluster, search.request) for search in searches if search.asked not in chosen
-        ]
-    return [chosen[key] for key, _ in asked]
+        searches = [search.among_all() for search in searches if search.asked not in chosen]
+    return [chosen[key] for key in asked]
+
+
+def _searches(new: Mapping[_Asked, Wish], prices: PriceList) -> list["_Search"]:
+    """The searches for some fabrics, those of a family one after another."""
+    families: dict[_Family, list[_Asked]] = {}
+    for key in new:
+        families.setdefault(key.family, []).append(key)
+    common = {family: _Common.of(*new[members[0]], prices) for family, members in families.items()}
+    few = _few_switches(families, new, common, prices)
+    return [
+        _Search(key, *new[key][1:], common[family], few.get(key))
+        for family in sorted(families, key=lambda family: family.joined)
+        for key in families[family]
+    ]
+
+
+class _Common(NamedTuple):
+    """What the networks of a family have in common.
+
+    Attributes:
+        offered: the switches on offer.
+        request: what is asked of a fabric, but for its switches and leaves.
+        hosts: what leaves are sized for.
+    """
+
+    offered: Offers
+    request: layouts.FabricRequest
+    hosts: LeafHosts
+
+    @staticmethod
+    def of(choices: tuple[SwitchPair, ...], cluster: Cluster, request: DesignRequest, prices: PriceList) -> "_Common":
+        """That of the family of a network."""
+        platform, network = cluster.platform.key, cluster.scale_out.key
+        offered = offers(choices, prices, platform, network, request.planes, request.media or "")
+        asked = requested((0, 0), cluster, request)._replace(oversubscription=1.0)
+        return _Common(offered, asked, LeafHosts.of(cluster, request))
 
 
 MANY_SWITCHES = 4
@@ -167,29 +216,30 @@ class _Few(NamedTuple):
     others: float
 
 
-def _few_switches(wishes: Sequence[tuple[_Asked, Cluster, DesignRequest]], prices: PriceList) -> dict[_Asked, _Few]:
+def _few_switches(
+    families: Mapping[_Family, Sequence[_Asked]],
+    wishes: Mapping[_Asked, Wish],
+    common: Mapping[_Family, _Common],
+    prices: PriceList,
+) -> dict[_Asked, _Few]:
     """Where many networks differ in their taper alone, the few switches that each is looked for among: what others cost
     at least follows for all of them from the widest taper.
     """
-    alike: dict[_Asked, list[tuple[_Asked, Cluster, DesignRequest]]] = {}
-    for wish in wishes if len(wishes) >= MANY_TAPERS else ():
-        if wish[2].topology in TREES and len(wish[0].choices) > MANY_SWITCHES:
-            alike.setdefault(wish[0].untapered, []).append(wish)
     bands = [
-        sorted(several, key=lambda wish: wish[2].oversubscription)[begin : begin + TAPERS_ALIKE]
-        for several in alike.values()
-        if len(several) >= MANY_TAPERS
-        for begin in range(0, len(several), TAPERS_ALIKE)
+        sorted(members, key=lambda asked: asked.taper)[begin : begin + TAPERS_ALIKE]
+        for family, members in families.items()
+        if len(members) >= MANY_TAPERS and len(family.choices) > MANY_SWITCHES and common[family].hosts.is_tree
+        for begin in range(0, len(members), TAPERS_ALIKE)
     ]
     few: dict[_Asked, _Few] = {}
-    widest = [_Search(*band[-1]) for band in bands]
+    widest = [_Search(band[-1], *wishes[band[-1]][1:], common[band[-1].family]) for band in bands]
     floor = floor_of(prices.catalog, 1)
     least = least_of_switches([search.options for search in widest], floor, prices) if bands else []
     for band, search, costs in zip(bands, widest, least, strict=True):
         tried = costs <= costs.min() * AS_CHEAP
         if 0 < costs.min() < np.inf and not tried.all():
             offered = some_of(search.offered, tuple(np.flatnonzero(tried).tolist()))
-            few |= dict.fromkeys((asked for asked, *_ in band), _Few(offered, float(costs[~tried].min())))
+            few |= dict.fromkeys(band, _Few(offered, float(costs[~tried].min())))
     return few
 
 
@@ -285,6 +335,7 @@ class _Search:
 
     Attributes:
         asked, cluster, request: what decides, the cluster, and what is asked of its fabric.
+        common: what is common to its family.
         offered, others: the choices that are tried, and what all others cost at least [USD].
         options: what may be built.
         many_sizes: sizes of leaves that may be tried, besides tapers' own [1].
@@ -293,30 +344,27 @@ class _Search:
         tapered: whether some of them fit narrower tapers.
     """
 
-    def __init__(self, asked: _Asked, cluster: Cluster, request: DesignRequest, few: _Few | None = None) -> None:
+    def __init__(
+        self, asked: _Asked, cluster: Cluster, request: DesignRequest, common: _Common, few: _Few | None = None
+    ) -> None:
         self.asked = asked
         self.cluster = cluster
         self.request = request
-        self.offered, self.others = few or (
-            offers(
-                asked.choices,
-                asked.prices,
-                cluster.platform.key,
-                cluster.scale_out.key,
-                request.planes,
-                request.media or "",
-            ),
-            np.inf,
-        )
-        of_radix = {radix: sizes_tried(radix, cluster, request) for radix in {radix for radix, _ in self.offered.ports}}
-        sizes = {ports: of_radix[ports[0]] for ports in self.offered.ports}
-        any_switches = requested((0, 0), cluster, request)
-        self.options = Options(any_switches, self.offered, sizes, cluster.platform.nodes_per_rack)
+        self.common = common
+        self.offered, self.others = few or (common.offered, np.inf)
+        ports = self.offered.ports
+        of_radix = {radix: common.hosts.sizes(radix, asked.taper) for radix in {radix for radix, _ in ports}}
+        sizes = {each: of_radix[each[0]] for each in ports}
+        self.options = Options(common.request, self.offered, sizes, cluster.platform.nodes_per_rack)
         self.many_sizes = sum([len(its.hosts) for its in sizes.values()])
         own = sum([len(its.own) for its in sizes.values()])
         self.has_choice = self.many_sizes > 0 or own > 1 or len(self.offered.places) > 1 or self.others < np.inf
-        self.tapered = request.oversubscription > 1 and request.topology in TREES
+        self.tapered = asked.taper > 1 and common.hosts.is_tree
         self.narrow(None)
+
+    def among_all(self) -> "_Search":
+        """The same among all switches on offer."""
+        return _Search(self.asked, self.cluster, self.request, self.common)
 
     def narrow(self, narrowed: Narrowed | None) -> None:
         """Try some of the fabrics, or all."""
@@ -338,7 +386,7 @@ class _Search:
         """
         if self.narrowed is None:
             return [(np.nan, np.inf)] * len(self.places)
-        least, within, taper = self.narrowed.least, self.narrowed.within, self.request.oversubscription
+        least, within, taper = self.narrowed.least, self.narrowed.within, self.asked.taper
         return [(least[place], within[place].get(taper, np.inf)) for place in self.places]
 
     def within(self, place: int) -> Mapping[float, float]:
@@ -782,7 +830,7 @@ class _Fabrics:
             rows = rows.at(np.argsort(self.rank[rows.row]))
             within = its.within(int(tried.place[turn]))
             few, as_sure = self._as_narrower(
-                cost[rows.row], self.design[rows.row], radix[tried.list[turn]], its.request.oversubscription, within
+                cost[rows.row], self.design[rows.row], radix[tried.list[turn]], its.asked.taper, within
             )
             sure[turn] &= as_sure and (its.narrowed is None or its.narrowed.narrower)
             rows = rows.at(switches[rows.row] <= few)
@@ -866,7 +914,7 @@ class _Fabrics:
         a leaf could take depends on them.
         """
         designs, leaf = self.design[some.row], self.leaf[some.row]
-        asked = np.array([self.searches[search].request.oversubscription for search in some.search.tolist()])
+        asked = np.array([self.searches[search].asked.taper for search in some.search.tolist()])
         leaves = self.each.at(leaf)
         taper = np.where(leaves.hosts > 0, asked, leaves.taper)
         if (taper == self.taper[designs]).all():

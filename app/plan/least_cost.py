@@ -122,7 +122,8 @@ class LeastCosts:
             self.several[number].sizes[self.tried.ports[self.tried.port[place]]]
             for number, place in zip(self.pairs.cluster[pairs].tolist(), lists.tolist(), strict=True)
         ]
-        within = [its.within for its in narrower]
+        known = {id(its): its.within() for its in narrower}
+        within = [known[id(its)] for its in narrower]
         counts = [len(size) for _, size, _ in within]
         if not sum(counts):
             return
@@ -187,10 +188,7 @@ def least_of_switches(several: Sequence[Options], floor: Floor, prices: PriceLis
 
     A leaf of as many hosts has no fewer links up where the taper is narrower, and so no fewer of any part.
     """
-    every = [
-        its._replace(sizes={ports: every_size(ports[0], its.request.oversubscription) for ports in its.offered.ports})
-        for its in several
-    ]
+    every = [its._replace(sizes={ports: every_size(sizes) for ports, sizes in its.sizes.items()}) for its in several]
     tried = TriedLeaves.of(every)
     costs = LeastCosts(every, tried, floor, prices)
     least = np.where(tried.fits[costs.pairs.list], costs.least, 0.0)

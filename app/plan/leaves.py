@@ -1,8 +1,8 @@
 """The leaves that a fabric is tried with: hosts of each, and its links up."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,8 +97,7 @@ def links_up(hosts: NDArray[Any], taper: Array, radix: Array) -> LinksUp:
     return LinksUp(fewest, np.minimum(np.minimum(hosts, radix - hosts), fewest + np.maximum(fewest // 2, 4)))
 
 
-@dataclass(frozen=True, eq=False)
-class Sizes:
+class Sizes(NamedTuple):
     """Leaves to try by their hosts: of each size all from as few links up to as many.
 
     Attributes:
@@ -113,7 +112,6 @@ class Sizes:
     hosts: NDArray[Any]
     own: tuple[float, ...] = ()
 
-    @cached_property
     def within(self) -> tuple[Floats, Integers, Integers]:
         """The sizes that fit each narrower taper, with the fewest links up that do: the taper, the place of the size,
         and the links up.
@@ -137,37 +135,64 @@ def fit(hosts: NDArray[Any], up: NDArray[Any], taper: Floats, radix: int) -> NDA
     return fits & (up >= tree.uplinks(hosts, 1, taper, radix))
 
 
-def sizes_tried(radix: int, cluster: Cluster, request: DesignRequest) -> Sizes:
-    """Hosts of a leaf that are tried, as many as the taper leaves ports for first.
+class LeafHosts(NamedTuple):
+    """What the leaves of a network are sized for.
 
-    Where one switch joins all, or one a rail, leaves have no uplinks, and no taper changes it.
-
-    Without a taper whole leaves, or as few units as there can be and a few more with their hosts shared out evenly.
-    With one, every unit that needs as few leaves as the taper allows, as many as there would be without it, or some
-    number between; without tiers, narrower tapers. What a narrower taper may be built of a wider one may be too, so
-    that it never costs more.
+    Attributes:
+        is_tree: whether leaves stand below spines.
+        hosts: hosts to join of a rail, or of all [1].
+        unit: nodes of a unit that is asked for, if any [1].
+        alone: ports of one switch that joins all, or of one a rail; infinite where more tiers are asked for [1].
     """
-    topology, unit = request.topology, request.nodes_per_unit or 0
-    rails, links = max(cluster.nics_per_node, 1), request.management_links
-    taper, by_rail = request.oversubscription, topology in BY_RAIL
-    if topology not in TREES:
-        return Sizes(radix, taper, NO_SIZES, (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)))
-    in_one_switch = cluster.nodes * rails + links
-    slots = cluster.nodes + -(-links // rails)
-    if (request.tiers or 1) == 1 and (slots if topology == "rail-only" else in_one_switch) <= radix:
-        return Sizes(radix, taper, NO_SIZES, (taper,))
-    hosts, unit = (slots, unit) if by_rail else (in_one_switch, 0)
-    mosts = _whole_leaves(radix)
-    if taper <= 1:
-        alone = hosts <= radix or unit
-        return Sizes(radix, taper, NO_SIZES if alone else _smaller(_smaller_units(hosts, mosts[0])), (taper,))
-    most = max(int(layouts.down_ports(radix, taper)), 1)
-    return Sizes(radix, taper, _hosts(hosts, unit, most, mosts[: bisect_right(TAPERS_TRIED, taper)]))
+
+    is_tree: bool
+    hosts: int
+    unit: int
+    alone: float
+
+    @staticmethod
+    def of(cluster: Cluster, request: DesignRequest) -> "LeafHosts":
+        """Those of a cluster."""
+        topology, rails, links = request.topology, max(cluster.nics_per_node, 1), request.management_links
+        in_one_switch = cluster.nodes * rails + links
+        slots = cluster.nodes + -(-links // rails)
+        hosts, unit = (slots, request.nodes_per_unit or 0) if topology in BY_RAIL else (in_one_switch, 0)
+        alone = slots if topology == "rail-only" else in_one_switch
+        return LeafHosts(topology in TREES, hosts, unit, alone if (request.tiers or 1) == 1 else inf)
+
+    def sizes(self, radix: int, taper: float) -> Sizes:
+        """Hosts of a leaf of so many ports that are tried, as many as the taper leaves ports for first.
+
+        Where one switch joins all, or one a rail, leaves have no uplinks, and no taper changes it.
+
+        Without a taper whole leaves, or as few units as there can be and a few more with their hosts shared out evenly.
+        With one, every unit that needs as few leaves as the taper allows, as many as there would be without it, or some
+        number between; without tiers, narrower tapers. What a narrower taper may be built of a wider one may be too, so
+        that it never costs more.
+        """
+        if not self.is_tree:
+            return Sizes(radix, taper, NO_SIZES, (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)))
+        if self.alone <= radix:
+            return Sizes(radix, taper, NO_SIZES, (taper,))
+        mosts = _whole_leaves(radix)
+        if taper <= 1:
+            alone = self.hosts <= radix or self.unit
+            smaller = NO_SIZES if alone else _smaller(_smaller_units(self.hosts, mosts[0]))
+            return Sizes(radix, taper, smaller, (taper,))
+        most = max(int(layouts.down_ports(radix, taper)), 1)
+        narrower = mosts[: bisect_right(TAPERS_TRIED, taper)]
+        return Sizes(radix, taper, _hosts(self.hosts, self.unit, most, narrower))
 
 
-def every_size(radix: int, taper: float) -> Sizes:
-    """Leaves of any number of hosts that a taper allows."""
-    return Sizes(radix, taper, np.arange(1, max(int(layouts.down_ports(radix, taper)), 1) + 1))
+def every_size(tried: Sizes) -> Sizes:
+    """Leaves of any number of hosts that a taper allows, from the smallest that are tried for it.
+
+    Narrower tapers are tried with none smaller.
+    """
+    most = max(int(layouts.down_ports(tried.radix, tried.taper)), 1)
+    return tried._replace(
+        hosts=np.arange(min([most, *tried.hosts.tolist()]) if len(tried.hosts) else 1, most + 1), own=()
+    )
 
 
 NO_SIZES = np.zeros(0, np.int64)

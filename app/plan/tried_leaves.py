@@ -26,7 +26,7 @@ class Options(NamedTuple):
     """What may be built for a cluster.
 
     Attributes:
-        request: what is asked of a fabric, but for its switches and leaves.
+        request: what is asked of a fabric, but for its switches, leaves and taper.
         offered: switches.
         sizes: the leaves that may be tried, by ports of the switches.
         nodes_per_rack: nodes that stand in a rack [1].
@@ -69,17 +69,21 @@ class TriedLeaves:
     @staticmethod
     def of(several: Sequence[Options]) -> "TriedLeaves":
         """Those of clusters, by their numbers."""
+        requests: dict[layouts.FabricRequest, int] = {}
+        different = {id(options.request): options.request for options in several}
+        asked = {key: requests.setdefault(request, len(requests)) for key, request in different.items()}
         ports: dict[Ports, int] = {}
-        numbers: dict[tuple[layouts.FabricRequest, Ports], int] = {}
+        numbers: dict[tuple[int, Ports], int] = {}
         columns, lists = list[tuple[int, int, int, int]](), list[Sizes]()
         for number, options in enumerate(several):
-            asked = options.request._replace(oversubscription=1.0)
+            its_request = asked[id(options.request)]
             for its_ports, sizes in options.sizes.items():
                 port = ports.setdefault(its_ports, len(ports))
-                kind = numbers.setdefault((asked, its_ports), len(numbers))
+                kind = numbers.setdefault((its_request, its_ports), len(numbers))
                 columns.append((number, port, kind, options.nodes_per_rack))
                 lists.append(sizes)
-        kinds = [asked._replace(radix=radix, spine_radix=above) for asked, (radix, above) in numbers]
+        of_number = [*requests]
+        kinds = [of_number[its]._replace(radix=radix, spine_radix=above) for its, (radix, above) in numbers]
         own = np.array([len(its.own) for its in lists])
         counts = own + [len(its.hosts) for its in lists]
         place = np.repeat(np.arange(len(lists)), counts)
@@ -215,8 +219,7 @@ class TriedLeaves:
 
         >>> asked, hosts = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([8])
         >>> options = [
-        ...     Options(asked._replace(oversubscription=taper), None, {(32, 32): Sizes(32, taper, hosts)}, 4)
-        ...     for taper in (2.0, 1.9)
+        ...     Options(asked, None, {(32, 32): Sizes(32, taper, hosts)}, 4) for taper in (2.0, 1.9)
         ... ]
         >>> tried = TriedLeaves.of(options)
         >>> place, leaves = tried.each()

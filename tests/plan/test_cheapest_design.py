@@ -13,7 +13,7 @@ from app.formulas.fabric import layouts
 from app.plan import auxiliary_networks, cheapest_design, offers
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
-from app.plan.leaves import sizes_tried
+from app.plan.leaves import LeafHosts
 from app.plan.network import Network, network_of
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
@@ -338,7 +338,8 @@ def test_units_share_their_nodes_out_evenly(gpus: int, leaves: int, spines: int)
 def test_where_one_switch_joins_all_no_other_leaves_are_tried(topology: str, nodes: int, more: int) -> None:
     def tried(nodes: int, **asked: Any) -> int:
         scenario = Scenario(gpus=8 * nodes, topology=topology, oversubscription=2.0, **asked)
-        return len(sizes_tried(64, look_up(scenario, TYPICAL), scenario.part(NetworkRequest)).hosts)
+        hosts = LeafHosts.of(look_up(scenario, TYPICAL), scenario.part(NetworkRequest))
+        return len(hosts.sizes(64, scenario.oversubscription).hosts)
 
     assert tried(nodes) == 0
     assert min(tried(more), tried(nodes, tiers=2), tried(nodes, management_links=1)) > 10

@@ -14,8 +14,8 @@ from app.plan.cables import floor_of
 from app.plan.cheapest_design import choose_all, in_full
 from app.plan.cluster import Cluster, look_up
 from app.plan.least_cost import LeastCosts, least_of_switches
-from app.plan.leaves import sizes_tried
-from app.plan.offers import offers
+from app.plan.leaves import LeafHosts
+from app.plan.offers import Offers, offers
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario
 from app.plan.switches import Chosen, candidates, designed_together, requested
@@ -48,6 +48,13 @@ def wanted(wish: dict[str, Any]) -> tuple[Cluster, NetworkRequest]:
     return look_up(scenario, TYPICAL), scenario.part(NetworkRequest)
 
 
+def options_of(cluster: Cluster, request: NetworkRequest, offered: Offers) -> Options:
+    """What may be built for a cluster."""
+    hosts = LeafHosts.of(cluster, request)
+    sizes = {ports: hosts.sizes(ports[0], request.oversubscription) for ports in offered.ports}
+    return Options(requested((0, 0), cluster, request), offered, sizes, cluster.platform.nodes_per_rack)
+
+
 @given(WISHES, st.data())
 def test_no_fabric_costs_less_than_its_leaves_cost_at_least(wish: dict[str, Any], data: st.DataObject) -> None:
     cluster, request = wanted(wish)
@@ -56,9 +63,8 @@ def test_no_fabric_costs_less_than_its_leaves_cost_at_least(wish: dict[str, Any]
     )
     place = data.draw(st.integers(0, len(offered.ends) - 1), label="place")
     choice, _ = offered.ends[place]
-    sizes = sizes_tried(choice.radix, cluster, request)
-    all_sizes = {ports: sizes_tried(ports[0], cluster, request) for ports in {c.ports for c, _ in offered.ends}}
-    options = Options(requested((0, 0), cluster, request), offered, all_sizes, cluster.platform.nodes_per_rack)
+    options = options_of(cluster, request, offered)
+    sizes = options.sizes[choice.ports]
     tried = TriedLeaves.of([options])
     least = LeastCosts([options], tried, floor_of(TYPICAL, 1), PRICES)
     many = len(sizes.own) + len(sizes.hosts)
@@ -119,8 +125,7 @@ def test_no_fabric_of_a_narrower_taper_costs_less_than_switches_do_at_least(wish
     narrower = request.model_copy(update={"oversubscription": 1 + share * (request.oversubscription - 1)})
     choices = candidates(cluster, request, TYPICAL)
     offered = offers(choices, PRICES, cluster.platform.key, request.scale_out, wish["planes"])
-    options = Options(requested((0, 0), cluster, request), offered, {}, cluster.platform.nodes_per_rack)
-    (least,) = least_of_switches([options], floor_of(TYPICAL, 1), PRICES)
+    (least,) = least_of_switches([options_of(cluster, request, offered)], floor_of(TYPICAL, 1), PRICES)
     for place, bound in zip(offered.places, least.tolist(), strict=True):
         chosen = choose_all([((choices[place],), cluster, narrower)], PRICES)[0]
         if chosen.design.reason == layouts.BUILT:
@@ -140,7 +145,6 @@ def test_of_ten_thousand_fabrics_a_few_are_designed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cheapest_design, "designed_together", counted)
     cheapest_design._KEPT.clear()
     choose_all([(choices, cluster, request)], PRICES)
-    sizes = {choice.ports: sizes_tried(choice.radix, cluster, request) for choice in choices}
-    options = Options(requested((0, 0), cluster, request), offers((), PRICES, "", "", 1), sizes, 1)
-    assert TriedLeaves.of([options]).many > 5_000
+    offered = offers(choices, PRICES, cluster.platform.key, request.scale_out, 1)
+    assert TriedLeaves.of([options_of(cluster, request, offered)]).many > 5_000
     assert sum(tried) < 500
