@@ -99,7 +99,7 @@ UNKNOWN_LANES = Lanes()
 class _End(NamedTuple):
     """One end of an optical link: a module, or optics inside the box; links of each connector; what each costs.
 
-    A lane of its light, and the slowest of its cage's [B/s].
+    A lane of its light, and the slowest of its cage's [B/s]; how far it reaches [m].
     """
 
     module: Optic | None
@@ -109,6 +109,22 @@ class _End(NamedTuple):
     retiming: str
     links: float
     cost: float
+    reach: float
+
+
+class _Carrier(NamedTuple):
+    """Parts that carry a link.
+
+    Attributes:
+        cost: price of a link [USD].
+        beyond, reach: of links longer than the one, and no longer than the other [m].
+        medium: the parts.
+    """
+
+    cost: float
+    beyond: float
+    reach: float
+    medium: Medium
 
 
 @lru_cache(maxsize=1024)
@@ -123,7 +139,7 @@ def media(
 ) -> Medium | None:
     """The cheapest parts that carry a link of some length between two cages, of the wanted kind where one reaches.
 
-    Kept: it takes 0.15 ms, and plans of other sizes need the same few.
+    Kept: plans of other sizes need the same few.
 
     Args:
         length: how far [m].
@@ -133,13 +149,24 @@ def media(
         wanted: a key of `KINDS`; blank: the usual.
     """
     for kinds in (KINDS[wanted], USUAL) if wanted else (USUAL,):
-        offers: list[tuple[float, Medium]] = [
-            *(_cables(prices, length, near_cage, far_cage, kinds) if lanes.run_through and not any(inside) else ()),
-            *_optical(prices, length, (near_cage, far_cage), inside, lanes, kinds),
-        ]
-        if offers:
-            return min(offers, key=lambda offer: offer[0])[1]
+        carriers = _carriers(prices, (near_cage, far_cage), inside, lanes, kinds)
+        fitting = [each for each in carriers if each.beyond < length <= each.reach]
+        if fitting:
+            return min(fitting, key=lambda each: each.cost).medium
     return None
+
+
+@lru_cache(maxsize=256)
+def _carriers(
+    prices: PriceList,
+    cages: tuple[tuple[float, int], tuple[float, int]],
+    inside: tuple[Inside | None, Inside | None],
+    lanes: Lanes,
+    kinds: tuple[str, ...],
+) -> tuple[_Carrier, ...]:
+    """What carries a link of any length between two cages. Kept: it takes 0.15 ms, the same for every length."""
+    cables = _cables(prices, *cages, kinds) if lanes.run_through and not any(inside) else ()
+    return *cables, *_optical(prices, cages, inside, lanes, kinds)
 
 
 def _price(prices: PriceList, optic: Optic) -> float:
@@ -148,34 +175,33 @@ def _price(prices: PriceList, optic: Optic) -> float:
 
 
 def _cables(
-    prices: PriceList, length: float, near: tuple[float, int], far: tuple[float, int], kinds: Sequence[str]
-) -> Iterator[tuple[float, Medium]]:
+    prices: PriceList, near: tuple[float, int], far: tuple[float, int], kinds: Sequence[str]
+) -> Iterator[_Carrier]:
     """Cables with their ends: one head at the switch, as many at the other end as its cages take to the same rate."""
     heads = far[0] / near[0]
     for optic in prices.catalog.optics.values():
-        fits = optic.kind in kinds and optic.rate.typical == far[0] and heads in optic.heads
-        if fits and optic.reach.typical >= length:
-            yield _price(prices, optic) / far[1], Medium(optic.kind, optic)
+        if optic.kind in kinds and optic.rate.typical == far[0] and heads in optic.heads:
+            cost = _price(prices, optic) / far[1]
+            yield _Carrier(cost, -np.inf, optic.reach.typical, Medium(optic.kind, optic))
 
 
 def _optical(
     prices: PriceList,
-    length: float,
     cages: tuple[tuple[float, int], tuple[float, int]],
     inside: tuple[Inside | None, Inside | None],
     lanes: Lanes,
     kinds: Sequence[str],
-) -> Iterator[tuple[float, Medium]]:
+) -> Iterator[_Carrier]:
     """Modules at both ends, or optics inside a box, and the fibre between them.
 
-    A connector at the near end has one link or a share of it; where no module has as many connectors, it has all links
-    of a split port.
+    A connector at the near end has one link or a share of it; where no module that reaches has as many connectors, it
+    has all links of a split port.
     """
-    near_ends, far_ends = (_ends(prices, length, *end, kinds) for end in zip(cages, inside, strict=True))
-    single = [end for end in near_ends if end.links <= 1]
-    for near in single or [end for end in near_ends if end.links > 1]:
+    near_ends, far_ends = (_ends(prices, *end, kinds) for end in zip(cages, inside, strict=True))
+    reach_of_single = max((end.reach for end in near_ends if end.links <= 1), default=-np.inf)
+    for near in near_ends:
         fibre = prices.catalog.optics.get(near.fibre)
-        if fibre is None or fibre.reach.typical < length:
+        if fibre is None:
             continue
         for far in far_ends:
             joined = far.fibre in (near.fibre, fibre.trunk) and near.lane == far.lane
@@ -183,15 +209,15 @@ def _optical(
             joined = joined and far.links == near.links * fibre.links
             if joined and (near.retiming == far.retiming or not near.module or not far.module):
                 cost = near.cost + far.cost + _price(prices, fibre) / far.links
-                yield cost, Medium("optical", fibre, near.module, far.module, far.links)
+                reach = min(near.reach, far.reach, fibre.reach.typical)
+                medium = Medium("optical", fibre, near.module, far.module, far.links)
+                yield _Carrier(cost, -np.inf if near.links <= 1 else reach_of_single, reach, medium)
 
 
-def _ends(
-    prices: PriceList, length: float, cage: tuple[float, int], inside: Inside | None, kinds: Sequence[str]
-) -> list[_End]:
+def _ends(prices: PriceList, cage: tuple[float, int], inside: Inside | None, kinds: Sequence[str]) -> list[_End]:
     """What may stand at one end of an optical link."""
     if inside:
-        return [_End(None, inside.fibre, inside.lane, 0.0, "", 1.0, 0.0)]
+        return [_End(None, inside.fibre, inside.lane, 0.0, "", 1.0, 0.0, np.inf)]
     return [
         _End(
             optic,
@@ -201,13 +227,13 @@ def _ends(
             optic.retiming,
             cage[1] / (optic.connectors or optic.links),
             _price(prices, optic) / cage[1],
+            optic.reach.typical,
         )
         for optic in prices.catalog.optics.values()
         if optic.kind == "transceiver"
         and optic.retiming in kinds
         and optic.rate.typical == cage[0]
         and optic.links <= cage[1]
-        and optic.reach.typical >= length
     ]
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from app.catalog.entries import Switch
 from app.formulas.records import but
 from app.plan.bill_of_materials import ENDS, Cages, cages_of, drawn_by, holds_modules, price_of
+from app.plan.cables import Medium
 from app.plan.prices import PriceList
 from app.plan.switches import SwitchPair
 
@@ -151,14 +152,15 @@ def _priced_between(
     choice: SwitchPair, cages: Cages, level: str, lengths: tuple[float, ...], prices: PriceList
 ) -> tuple[float, ...]:
     """The same of one choice. Kept: some of the choices on offer are priced as all are."""
-    return tuple(_link_price(choice, cages, level, length, prices) for length in lengths)
+    media = [cages.medium(prices, level, length) for length in lengths]
+    price = {medium: _link_price(choice, cages, level, medium, prices) for medium in dict.fromkeys(media)}
+    return tuple(price[medium] for medium in media)
 
 
-def _link_price(choice: SwitchPair, cages: Cages, level: str, length: float, prices: PriceList) -> float:
-    """Price of a link of a level of some length in place, with its ends [USD]; infinite where no part fits, and 0 where
+def _link_price(choice: SwitchPair, cages: Cages, level: str, medium: Medium | None, prices: PriceList) -> float:
+    """Price of a link of a level of some medium in place, with its ends [USD]; infinite where no part fits, and 0 where
     parts have no price.
     """
-    medium = cages.medium(prices, level, length)
     if medium is None:
         return np.inf
     near, far = cages.ends(level)
