@@ -563,14 +563,21 @@ class _Fabrics:
         for nodes in np.unique(self.nodes_per_rack).tolist():
             groups = np.flatnonzero(self.by_rail & (self.nodes_per_rack == nodes))
             if len(groups):
-                floor = floor_of(self.prices.catalog, nodes)
                 some, which = np.unique(firsts[groups], return_inverse=True)
-                held = [floor.switches_per_rack(height) for height in self.heights]
-                per_rack, as_high = np.unique(held, return_inverse=True)
-                runs = self._runs(some).longest(floor, per_rack[:, None, None])
-                for level in self.lengths.keys() & runs.keys():
-                    has_some = getattr(self.designs, level)[some] > 0
-                    self.lengths[level][:, groups] = np.where(has_some, runs[level], 0.0)[as_high][:, which]
+                longest_by_rail = self._longest_by_rail(some, nodes)
+                for level in self.lengths.keys() & longest_by_rail.keys():
+                    self.lengths[level][:, groups] = longest_by_rail[level][:, which]
+
+    def _longest_by_rail(self, some: Integers, nodes_per_rack: int) -> dict[str, Floats]:
+        """The longest links of each level of some designs by rail [m], for each height of the switches above; 0 for
+        none.
+        """
+        floor = floor_of(self.prices.catalog, nodes_per_rack)
+        held = [floor.switches_per_rack(height) for height in self.heights]
+        per_rack, as_high = np.unique(held, return_inverse=True)
+        runs = self._runs(some).longest(floor, per_rack[:, None, None])
+        has_some = {level: getattr(self.designs, level)[some] > 0 for level in runs}
+        return {level: np.where(has_some[level], lengths, 0.0)[as_high] for level, lengths in runs.items()}
 
     def _runs(self, some: Integers) -> RailRuns:
         """What the longest links by rail of some designs depend on."""
@@ -636,17 +643,26 @@ class _Fabrics:
 
     def _in_full(self, some: _Priced) -> tuple[Floats, list[Lengths]]:
         """What some fabrics cost with cables of their own [USD], and their longest links: of each that several searches
-        share once.
+        share once, and of those by rail together.
         """
-        columns = self.design[some.row], self.alike[some.offer], self.nodes_per_rack[self.group[some.row]]
+        group = self.group[some.row]
+        columns = self.design[some.row], self.alike[some.offer], self.nodes_per_rack[group]
         first, which = distinct(columns, len(some.row))
-        priced = []
-        for search, row, offer in zip(*(column[first].tolist() for column in some[:3]), strict=True):
-            chosen = Chosen(self.offers[offer][0], self.designs.at(self.design[row]))
-            asked = self.searches[search]
-            priced.append(in_full(chosen, asked.cluster, asked.request, self.prices))
-        costs = np.array([its.cost for its in priced])
-        return costs[which], [priced[place].chosen.lengths for place in which.tolist()]
+        design, offer, nodes_per_rack = (column[first] for column in columns)
+        cost, lengths, by_rail = np.zeros(len(first)), list[Lengths]([None] * len(first)), self.by_rail[group[first]]
+        for place in np.flatnonzero(~by_rail).tolist():
+            asked = self.searches[some.search[first[place]]]
+            chosen = Chosen(self.offers[offer[place]][0], self.designs.at(design[place]))
+            cost[place], (*_, lengths[place]) = in_full(chosen, asked.cluster, asked.request, self.prices)
+        for nodes, its_offer in {*zip(nodes_per_rack[by_rail].tolist(), offer[by_rail].tolist(), strict=True)}:
+            alike = np.flatnonzero(by_rail & (nodes_per_rack == nodes) & (offer == its_offer))
+            choice, cages = self.offers[its_offer]
+            height = self.heights[choice.height]
+            runs = {level: its[height] for level, its in self._longest_by_rail(design[alike], nodes).items()}
+            cost[alike] = self._cost(choice, cages, design[alike], runs)
+            for number, place in enumerate(alike.tolist()):
+                lengths[place] = _longest_of(runs, number)
+        return cost[which], [lengths[place] for place in which.tolist()]
 
     def _lengths_of(self, some: _Priced) -> list[Lengths]:
         """The longest link of each level of some fabrics, see `_own_lengths`."""
@@ -779,10 +795,10 @@ class _Fabrics:
         row, rows = _between(self.ends, size)
         cost, least = np.full(len(self.design), np.inf), np.full(len(self.first), np.inf)
         if len(tried.list) == 1:
-            cost[row] = self._cost(choice, cages, row)
+            cost[row] = self._as_measured(choice, cages, row)
         else:
             first, which = self._different(choice.height, row)
-            cost[row] = self._cost(choice, cages, row[first])[which]
+            cost[row] = self._as_measured(choice, cages, row[first])[which]
         least[size] = np.minimum.reduceat(cost[row], np.cumsum(rows) - rows)
         return self._cheapest_of(tried, use, counts, cost, least[self.used[use]])
 
@@ -820,26 +836,52 @@ class _Fabrics:
         searches = [self.searches[search] for search in tried.search.tolist()]
         if not any(its.tapered or its.narrowed for its in searches):
             return near
-        most, switches = np.zeros(len(least)), self.switches[self.design]
-        np.maximum.at(most, near.turn, switches[near.row])
-        too_many = (most > self._fewest_switches(tried.list)) & [its.tapered for its in searches]
-        sure, radix, instead = least * NEAR**2 <= tried.most, self.leaves.radix, list[_Rows]()
-        for turn in np.flatnonzero(too_many).tolist():
-            its, use = searches[turn], np.arange(*self.uses[tried.list[turn] : tried.list[turn] + 2])
-            rows = self._rows(np.full(len(use), turn), use)
-            rows = rows.at(np.argsort(self.rank[rows.row]))
-            within = its.within(int(tried.place[turn]))
-            few, as_sure = self._as_narrower(
-                cost[rows.row], self.design[rows.row], radix[tried.list[turn]], its.asked.taper, within
-            )
-            sure[turn] &= as_sure and (its.narrowed is None or its.narrowed.narrower)
-            rows = rows.at(switches[rows.row] <= few)
-            cheapest = cost[rows.row].min()
-            too_many[turn] = cheapest <= least[turn] * NEAR
-            if too_many[turn]:
-                instead.append(rows.at(cost[rows.row] <= cheapest * NEAR))
+        most = np.zeros(len(least))
+        np.maximum.at(most, near.turn, self.switches[self.design[near.row]])
+        tapered = np.array([its.tapered for its in searches])
+        turns = np.flatnonzero((most > self._fewest_switches(tried.list)) & tapered)
+        sure = least * NEAR**2 <= tried.most
+        rows, is_of_few = near, np.zeros(len(least), np.bool_)
+        if len(turns):
+            narrower = np.array([its.narrowed is None or its.narrowed.narrower for its in searches])
+            few, is_of_few[turns], as_sure = self._of_few(tried, turns, cost, least)
+            sure[turns] &= as_sure & narrower[turns]
+            rows = _Rows.of([near.at(~is_of_few[near.turn]), few])
         np.minimum.at(self._doubtful, tried.search[~sure], np.minimum(least, tried.most)[~sure])
-        return _Rows.of([near.at(~too_many[near.turn]), *instead]) if instead else near
+        return rows
+
+    def _of_few(
+        self, tried: _Switches, turns: Integers, cost: Floats, least: Floats
+    ) -> tuple[_Rows, Booleans, Booleans]:
+        """Of the fabrics of some turns that have no more switches than the cheapest of each narrower taper those that
+        cost about as much as the cheapest of them; whether that costs about as much as the cheapest of all; and whether
+        all that are left out of narrower tapers cost more.
+        """
+        use, counts = _between(self.uses, tried.list[turns])
+        rows = self._rows(np.repeat(np.arange(len(turns)), counts), use)
+        rows = rows.at(np.lexsort((self.rank[rows.row], rows.turn)))
+        turn, design, price = rows.turn, self.design[rows.row], cost[rows.row]
+        begins = np.searchsorted(turn, np.arange(len(turns)))
+        switches, hosts, up = self.switches[design], self.designs.unit_hosts[design], self.designs.leaf_up[design]
+        its = [self.searches[search] for search in tried.search[turns].tolist()]
+        within = [each.within(place) for each, place in zip(its, tried.place[turns].tolist(), strict=True)]
+        taper, radix = np.array([each.asked.taper for each in its]), self.leaves.radix[tried.list[turns]][turn]
+        most, sure = np.full(len(turns), np.inf), np.ones(len(turns), np.bool_)
+        for ratio in narrower_than(taper.max())[:, 0].tolist():
+            allowed = (ratio < taper)[turn] & fit(hosts, up, ratio, radix) & (switches <= most[turn])
+            allowed_price = np.where(allowed, price, np.inf)
+            cheapest = np.minimum.reduceat(allowed_price, begins)
+            is_cheapest = allowed & (allowed_price == cheapest[turn])
+            place = np.minimum.reduceat(np.where(is_cheapest, np.arange(len(turn)), len(turn)), begins)
+            has_some = place < len(turn)
+            most[has_some] = switches[place[has_some]]
+            limit = np.array([each.get(ratio, np.nan) for each in within])
+            sure &= np.isnan(limit) | (has_some & (cheapest <= limit))
+        is_of_few = switches <= most[turn]
+        cheapest = np.minimum.reduceat(np.where(is_of_few, price, np.inf), begins)
+        as_cheap = cheapest <= least[turns] * NEAR
+        near = is_of_few & as_cheap[turn] & (price <= (cheapest * NEAR)[turn])
+        return rows.at(near)._replace(turn=turns[turn[near]]), as_cheap, sure
 
     def _fewest_switches(self, lists: Integers) -> Array:
         """Switches that any fabric of some lists has at least that fits a narrower taper [1]."""
@@ -848,30 +890,14 @@ class _Fabrics:
         asked = self.leaves.asked(self.leaves.kind[lists])
         return tree.fewest_switches(asked._replace(oversubscription=narrower))
 
-    def _as_narrower(
-        self, cost: Floats, designs: Integers, radix: int, taper: float, within: Mapping[float, float]
-    ) -> tuple[float, bool]:
-        """The most switches that the cheapest of each narrower taper has [1], where fabrics cost so much [USD]; and
-        whether all that are left out of these cost more.
-        """
-        hosts, up, switches = (
-            self.designs.unit_hosts[designs],
-            self.designs.leaf_up[designs],
-            self.switches[designs],
-        )
-        narrower = narrower_than(taper)
-        most, sure = np.inf, True
-        for ratio, fits in zip(narrower[:, 0].tolist(), fit(hosts, up, narrower, radix), strict=True):
-            allowed = fits & (switches <= most)
-            cheapest = np.argmin(np.where(allowed, cost, np.inf))
-            most = switches[cheapest] if allowed[cheapest] else most
-            sure &= ratio not in within or bool(allowed[cheapest] and cost[cheapest] <= within[ratio])
-        return most, sure
-
-    def _cost(self, choice: SwitchPair, cages: Cages, row: Integers) -> Floats:
+    def _as_measured(self, choice: SwitchPair, cages: Cages, row: Integers) -> Floats:
         """Price of some fabrics of some switches [USD], see `_of_switches`; infinite where a part has none."""
-        some, height = self.design[row], self.heights[choice.height]
-        lengths = {level: its[height, self.group[row]] for level, its in self.lengths.items()}
+        height, group = self.heights[choice.height], self.group[row]
+        lengths = {level: its[height, group] for level, its in self.lengths.items()}
+        return self._cost(choice, cages, self.design[row], lengths)
+
+    def _cost(self, choice: SwitchPair, cages: Cages, some: Integers, lengths: Mapping[str, Floats]) -> Floats:
+        """The same of designs whose longest links of each level are so long [m]."""
         if len(some) == 1:  # in plain numbers: quicker than as an array of one
             asked = self.leaves.kinds[self.kind[some[0]]]
             joined = Joined(choice, cages, asked.nodes, asked.management_links * asked.planes)

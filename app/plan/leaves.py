@@ -129,7 +129,7 @@ def narrower_than(taper: float) -> Floats:
     return np.array([ratio for ratio in TAPERS_TRIED if ratio < taper])[:, None]
 
 
-def fit(hosts: NDArray[Any], up: NDArray[Any], taper: Floats, radix: int) -> NDArray[np.bool_]:
+def fit(hosts: NDArray[Any], up: NDArray[Any], taper: Array, radix: Array) -> NDArray[np.bool_]:
     """Whether leaves of so many hosts, links up and ports fit a taper."""
     fits: NDArray[np.bool_] = hosts <= layouts.down_ports(radix, taper)
     return fits & (up >= tree.uplinks(hosts, 1, taper, radix))
