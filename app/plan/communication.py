@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,32 +250,40 @@ def _untapered(fabric: Communication, sampling: Sampling) -> Machine:
 
 @lru_cache(maxsize=128)
 def _links(fabric: Communication, sampling: Sampling) -> Links:
-    """See `Communication.links`. Kept: a plan asks twice, and its rivals and what-ifs again.
+    """See `Communication.links`. Kept: a plan asks twice, and its rivals and what-ifs again."""
+    return links_of_each([fabric], sampling)[0]
+
+
+def links_of_each(fabrics: Sequence[Communication], sampling: Sampling) -> list[Links]:
+    """The links of clusters that differ in how many GPUs there are, and where they stand, alone.
 
     What the network leaves a group is worked out for each group, and not here for all ranks.
     """
-    domain = float(hardware_kind(fabric.system, sampling, fabric.catalog).machine.ranks_per_domain)
-    return Links(_interconnect(_Joined.of(fabric, domain), sampling), fabric.site)
+    first = fabrics[0]
+    domain = float(hardware_kind(first.system, sampling, first.catalog).machine.ranks_per_domain)
+    places = [_Place.of(fabric, domain) for fabric in fabrics]
+    of_place = dict(zip(reversed(places), reversed(fabrics), strict=True))
+    interconnects = {
+        place: _interconnect(
+            _Joined(fabric.system, fabric.request, fabric.catalog, fabric.network, place, fabric), sampling
+        )
+        for place, fabric in of_place.items()
+    }
+    return [Links(interconnects[place], fabric.site) for place, fabric in zip(places, fabrics, strict=True)]
 
 
-@dataclass(frozen=True)
-class _Joined:
-    """All that the interconnect of a cluster depends on: clusters of many sizes agree in it.
+class _Place(NamedTuple):
+    """What the interconnect of a cluster depends on of its size, and of where its GPUs stand.
 
     Attributes:
-        system, request, catalog, network, rails_apart: see `Communication`.
+        rails_apart: whether nothing joins the rails.
         domain: GPUs that a ring reaches over the scale-up link [1].
         in_one: those of them that the cluster has [1].
         full: GPUs of a domain that the cluster does not fill, else none [1].
         several_nodes, several_domains: whether it has several.
         far: what the textbook takes of a place in the network: switches on the longest path, GPUs below a leaf [1].
-        fabric: one of those that agree.
     """
 
-    system: CollectiveSystem
-    request: CollectiveRequest
-    catalog: Catalog
-    network: str
     rails_apart: bool
     domain: float
     in_one: float
@@ -283,16 +291,11 @@ class _Joined:
     several_nodes: bool
     several_domains: bool
     far: tuple[float, ...]
-    fabric: Communication = field(compare=False)
 
-    @classmethod
-    def of(cls, fabric: Communication, domain: float) -> "_Joined":
+    @staticmethod
+    def of(fabric: Communication, domain: float) -> "_Place":
         """That of a cluster."""
-        return cls(
-            system=fabric.system,
-            request=fabric.request,
-            catalog=fabric.catalog,
-            network=fabric.network,
+        return _Place(
             rails_apart=fabric.site.rails_apart,
             domain=domain,
             in_one=min(domain, float(fabric.gpus)),
@@ -300,21 +303,38 @@ class _Joined:
             several_nodes=fabric.gpus > fabric.system.gpus_per_node,
             several_domains=fabric.gpus > domain,
             far=(fabric.hops, fabric.site.leaf, fabric.site.domain) if fabric.ideal else (),
-            fabric=fabric,
         )
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """All that the interconnect of a cluster depends on: clusters of many sizes agree in it.
+
+    Attributes:
+        system, request, catalog, network: see `Communication`.
+        place: what it depends on of the cluster's size and place.
+        fabric: one of those that agree.
+    """
+
+    system: CollectiveSystem
+    request: CollectiveRequest
+    catalog: Catalog
+    network: str
+    place: _Place
+    fabric: Communication = field(compare=False)
 
 
 @lru_cache(maxsize=128)
 def _interconnect(joined: _Joined, sampling: Sampling) -> Interconnect:
     """What joins the GPUs of a cluster. Kept: so is what its groups take, in clusters of many sizes."""
     fabric = joined.fabric
-    alone = _machine(fabric, fabric.scalable, np.asarray(joined.in_one), sampling)
+    alone = _machine(fabric, fabric.scalable, np.asarray(joined.place.in_one), sampling)
     bridge = bridge_of(fabric.system, fabric.catalog)
     return Interconnect(
         machine=_untapered(fabric, sampling),
         inside_rate=alone.scale_up_rate,
         inside_hop=alone.scale_up_hop,
-        domain=joined.domain,
+        domain=joined.place.domain,
         library=_of_a_step(fabric.catalog, fabric.undoubted(sampling)),
         ideal=fabric.ideal,
         bridge=None if bridge is None else _machine(fabric, bridge, np.asarray(float(bridge.gpus_per_node)), sampling),

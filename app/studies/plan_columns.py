@@ -24,7 +24,7 @@ from app.formulas.training.goodput import campaign_time, time_to_train
 from app.plan.all_reduce import time_all_reduce
 from app.plan.band import Draws, nan_is_an_answer
 from app.plan.cluster import Cluster, look_up_sizes
-from app.plan.communication import Communication
+from app.plan.communication import Communication, links_of_each
 from app.plan.declarations import figures, value_of
 from app.plan.findings import of_links
 from app.plan.job.breakdown import campaign_overhead
@@ -471,15 +471,14 @@ class PlanColumns:
             if linked not in wrong:
                 wrong[linked] = worst(of_links(cluster, self._scenario(rows, some[place], self.sizeless)))
             errors.append(wrong[linked] or worst(network.faults))
-        fabrics: dict[int, Communication] = {}
+        of_each: dict[int, tuple[Communication, Links]] = {}
         for places_alike in alike.values():
             its = [networks[place] for place in places_alike]
             fabric = fabric_on(its[0], self._scenario(rows, some[places_alike[0]], self.sizeless), self.catalog)
-            others = fabric.on_each(sites_of(its[1:]), [network.hops for network in its[1:]])
-            fabrics |= zip(places_alike, (fabric, *others), strict=True)
-        of_all = [fabrics[place] for place in range(len(networks))]
-        typical = [first_links(fabric.links(TYPICAL)) for fabric in of_all]
-        return [_Site(*each) for each in zip(networks, of_all, typical, errors, strict=True)]
+            fabrics = [fabric, *fabric.on_each(sites_of(its[1:]), [network.hops for network in its[1:]])]
+            links = map(first_links, links_of_each(fabrics, TYPICAL))
+            of_each |= zip(places_alike, zip(fabrics, links, strict=True), strict=True)
+        return [_Site(network, *of_each[place], errors[place]) for place, network in enumerate(networks)]
 
     def _networks(self, rows: _Rows, some: Whole) -> list[Network]:
         """The networks of some points, those that are bought alike designed once."""

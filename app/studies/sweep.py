@@ -106,8 +106,10 @@ GROWTH = 64
 """How many times as many as those before they are at most."""
 AT_ONCE = 0.25
 """Processor time that they are to take [s]."""
-HOWEVER_FEW = 0.006
+HOWEVER_FEW = 0.008
 """Processor time that they take however few they are, about [s]."""
+FEW_MORE = 1.25
+"""The last are worked out with those before them where these are so many times as many at most."""
 
 
 def sweep(grid: Grid, catalog: Catalog, first: int = 0) -> Iterator[dict[str, Any]]:
@@ -148,7 +150,8 @@ class Sweep:
         sizes = [len(values) for values in self.grid.grid.values()]
         end = self.grid.points() if end is None else end
         while first < end:
-            some = places(sizes, first, min(self.size if self.together else 1, end - first))
+            left, size = end - first, self.size if self.together else 1
+            some = places(sizes, first, left if left <= size * FEW_MORE else size)
             begin = thread_time()
             given = [
                 [values[place] for place in column]
