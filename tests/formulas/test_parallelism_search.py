@@ -194,6 +194,7 @@ def test_how_many_are_looked_at_first_changes_no_answer_to_many_searches(
             "SHARES": splits,
             "SPLITS": splits,
             "SPLITS_OF_ALL": splits,
+            "GUESSES": ((splits, 1.0, 1 + splits / 50), (256, 1.6, 1.6)),
         }.items():
             monkeypatch.setattr(search_shortlist, name, value)
         monkeypatch.setattr(search_choice, "PROMISING_TOGETHER", splits)
@@ -239,14 +240,18 @@ def test_what_wins_a_contest_is_found_as_without_one(model, at_once: int, monkey
     assert at_once or sum(one.evaluated for one in answers) < sum(one.evaluated for one in alone)
 
 
-@pytest.mark.parametrize("slow", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("stack", "slow"),
+    [("tuned", 0.0), ("tuned", 0.1), ("fsdp", 0.0), ("megatron-deepspeed", 0.0), ("megatron-lm-2021", 0.0)],
+)
 @pytest.mark.parametrize("fixed", [FixedDegrees(), FixedDegrees(virtual_pipeline=2), FixedDegrees(bidirectional=True)])
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL])
 def test_no_way_to_run_a_job_is_beyond_what_its_share_has_room_and_time_for(
-    model, fixed: FixedDegrees, slow: float
+    model, fixed: FixedDegrees, stack: str, slow: float
 ) -> None:
-    cal = replace(CAL, slow_node=slow)
-    one = Search(model, Job(4096.0, 480.0), replace(A100, memory_capacity=40e9), SOFT, cal, LINKS, 96, fixed)
+    soft, cal = constants(CATALOG, "a100-sxm", stack)
+    cal = replace(cal, slow_node=slow)
+    one = Search(model, Job(4096.0, 480.0), replace(A100, memory_capacity=40e9), soft, cal, LINKS, 96, fixed)
     several = [one, replace(one, job=Job(4096.0, 384.0)), replace(one, gpus=60, links=links(CATALOG, "a100-sxm", 60))]
     shares, limits = Shares.of([each.space for each in several]), np.full(3, 40e9)
     merged, groups = Search.merged(several), shares.groups
@@ -268,11 +273,18 @@ def test_no_way_to_run_a_job_is_beyond_what_its_share_has_room_and_time_for(
         level = np.searchsorted(groups.recompute, 2 * ways.recompute + ways.recompute_core)
         size = ways.micro_batch
         assert np.all(size <= bounds.room[level, share] * (1 + 1e-9))
-        times, waits = bounds.times
-        least = times[level, share] + (size - 1) * waits[level, share]
         alike = step.time_without_straggler(found.time, search.deviations, cal)
-        assert np.all(least <= alike * (1 + 1e-9))
-        assert np.max(least / alike) > 0.7  # and not far below
+        times, waits = bounds.times
+        exchanging = bounds.exchanging()
+        for least_of_one in (times, exchanging.times[0]):
+            least = least_of_one[level, share] + (size - 1) * waits[level, share]
+            assert np.all(least <= alike * (1 + 1e-9))
+            assert np.max(least / alike) > 0.7  # and not far below
+        assert np.all(exchanging.times[0] >= times)
+        if exchanging is not bounds:
+            shardings = groups.columns["sharding"].reshape(groups.open.shape)[:, groups.cluster == groups.cluster[0]]
+            kind = np.argmax(shardings.max(axis=(1, 2)) == np.maximum(ways.sharding, 1.0)[:, None], axis=1)
+            assert np.all(exchanging.by_sharding[kind, share] <= alike * (1 + 1e-9))
         # each way at the time that it takes is among those that the times leave
         for rank in (0, len(found.time) // 2):
             most = np.full(3, 0.0)

@@ -222,6 +222,10 @@ def of_rank(time: Numbers, owner: Whole, rank: int, searches: int) -> Numbers:
     >>> of_rank(np.array([3.0, 1.0, 2.0, 5.0]), np.array([0, 0, 0, 1]), 2, 2)
     array([ 2., inf])
     """
+    if rank == 1:  # in a fifth of the time that it takes to sort them
+        least = np.full(searches, np.inf)
+        np.fmin.at(least, owner, time)
+        return least
     many = np.bincount(owner, minlength=searches)
     ordered = np.append(time[by_search(time, owner, searches)], np.inf)
     place = np.where(many >= rank, np.cumsum(many) - many + rank - 1, len(time))

@@ -15,8 +15,8 @@ What is left out is infeasible or provably not faster:
 - recomputing a flash attention core alone repeats nothing that the kernel does not repeat anyway;
 - in large spaces, what needs twice the best step for its layers alone is slower than twice the best step;
 - where only the quickest are asked for, what its stages and bubble alone make slower than as many others, with the
-  least recomputation of all ways to shard it; for several searches at once, with the quickest of its layers, or with
-  what these compute alone.
+  least recomputation of all ways to shard it; for several searches at once, with the quickest of its layers, with what
+  these compute alone, or with what replicas exchange beside the largest micro-batches that fit.
 
 What is tried is in `fixed_degrees` and `search_space`, what divides of it in `search_groups` and `search_grid`, what
 fits in `fitting`. Steps are put together in `layer_times`, `search_states` and `search_field`; which of them are timed
@@ -117,6 +117,9 @@ def few(search: Search) -> Whole:
     """
     space, fixed = search.space, search.fixed
     lists = space.degrees()
+    for name in ("tensor", "pipeline", "context", "expert"):
+        degrees = np.array(lists[name], np.int64)
+        lists[name] = degrees[space.tried(name, degrees)[0]].tolist()
     stages = space.stages(lists["pipeline"])
     kinds = [fixed.sharding] if fixed.sharding is not None else [kind for kind in lists["sharding"] if kind > NONE]
 

@@ -140,23 +140,35 @@ class Contests:
     """Searches of which only those are wanted whose best steps weigh least among their rivals.
 
     Attributes:
-        number: of each search, that of its contest [1].
+        number: of each search, that of its contest, ascending from 0 [1].
         weight: of each, by what its step times are multiplied before they are compared [1].
     """
 
     number: Whole
     weight: Numbers
 
-    def limits(self, times: Numbers) -> Numbers:
-        """What the best step of each may take that wins, if those of all take no longer than some times [s].
+    @classmethod
+    def of_none(cls, searches: int) -> Contests:
+        """Those of so many searches that have no rivals."""
+        return cls(np.arange(searches), np.ones(searches))
 
-        >>> Contests(np.array([0, 0, 1]), np.array([1.0, 2.0, 1.0])).limits(np.array([4.0, 3.0, 5.0]))
+    @property
+    def count(self) -> int:
+        """How many there are [1]."""
+        return int(self.number.max(initial=-1)) + 1
+
+    def ends(self, owner: Whole) -> Whole:
+        """Where rows of searches end that are of each contest, after a 0 [1]."""
+        return np.searchsorted(self.number[owner], np.arange(self.count + 1))
+
+    def times(self, weighed: Numbers) -> Numbers:
+        """The step time of each search that weighs so much, by contest [s].
+
+        >>> Contests(np.array([0, 0, 1]), np.array([1.0, 2.0, 1.0])).times(np.array([4.0, 5.0]))
         array([4., 2., 5.])
         """
-        least = np.full(int(self.number.max(initial=-1)) + 1, np.inf)
-        np.minimum.at(least, self.number, times * self.weight)
-        return np.asarray(least[self.number] / self.weight)
+        return weighed[self.number] / self.weight
 
     def some(self, places: Sequence[int]) -> Contests:
         """Those of some of the searches."""
-        return Contests(self.number[places], self.weight[places])
+        return Contests(np.unique(self.number[places], return_inverse=True)[1], self.weight[places])

@@ -14,6 +14,7 @@ import numpy as np
 from app.formulas.training.columns import Numbers, Whole, joined
 from app.formulas.training.divisibility import Flags
 from app.formulas.training.fitting import Timed, of_rank
+from app.formulas.training.search import Contests
 from app.formulas.training.search_field import Field
 
 FIRST_BATCH = 8_000
@@ -24,7 +25,7 @@ PRUNE_FACTOR = 2.0
 """Times the best step beyond which one of more configurations is neither listed nor timed to the end."""
 PROMISING, PROMISING_TOGETHER = 96, 32
 """Configurations, whatever shards them, timed first at least where only the quickest are wanted: of a lone search,
-where a second round takes as long as they do, and of each of several."""
+where a second round takes as long as they do, and of each of several, or of those that are rivals."""
 PROMISING_EACH = 2
 """As many for each that is wanted."""
 RUNS_EACH = 2
@@ -97,13 +98,17 @@ def _timed(field: Field, places: Whole, times: Numbers) -> Timed:
 def enough(field: Field, places: Whole, times: Numbers, rank: int) -> Numbers:
     """Of each search the time of this rank, and what it might be for being added up in another order; else endless [s].
 
+    Of rivals the time that weighs as much as that of this rank among all of theirs.
+
     Args:
         field: what fits.
         places: of some candidates [1].
         times: of these [s].
         rank: the first is 1 [1].
     """
-    return of_rank(times, field.grid.owner_of(places), rank, field.grid.searches) * (1 + ROUNDING)
+    owner, contests = field.grid.owner_of(places), field.contests
+    weighed = of_rank(times * contests.weight[owner], contests.number[owner], rank, contests.count)
+    return contests.times(weighed) * (1 + ROUNDING)
 
 
 class _Pool:
@@ -114,17 +119,21 @@ class _Pool:
     """
 
     def __init__(self, field: Field, wanted: int, most: Numbers | float = np.inf) -> None:
-        self.field, self.fitting, self.owner, ends = field, field.fitting, field.grid.owner, field.grid.ends
+        self.field, self.fitting, self.owner = field, field.fitting, field.grid.owner
         many = max(PROMISING if len(field.families) == 1 else PROMISING_TOGETHER, PROMISING_EACH * wanted)
-        self.most = np.broadcast_to(most, len(ends) - 1)
+        self.most = np.broadcast_to(most, field.grid.searches)
         self.floors, self.beyond = np.zeros(len(self.owner)), np.zeros(len(self.owner), bool)
         if len(field.grid.experts) > 1:
             self.floors = field.floors()
-            self.beyond = self.floors > lowest_of_each(self.floors, ends, RUNS_EACH * many)[self.owner]
+            self.beyond = self.floors > self._limits(self.floors, self.owner, RUNS_EACH * many)[self.owner]
         self.runs = np.flatnonzero(~self.beyond)
-        self.bounds = field.undisturbed(self.runs)
-        limits = np.minimum(lowest_of_each(self.bounds, np.searchsorted(self.runs, ends), many), self.most)
-        self.late = self.bounds > limits[self.owner[self.runs]]
+        self.bounds, owner = field.undisturbed(self.runs), self.owner[self.runs]
+        self.late = self.bounds > self._limits(self.bounds, owner, many)[owner]
+
+    def _limits(self, bounds: Numbers, owner: Whole, many: int) -> Numbers:
+        """What so many of those of each search with the lowest bounds are not above, or all that may be [s]."""
+        limits: Numbers = np.minimum(lowest_of_each(bounds, owner, self.field.contests, many), self.most)
+        return limits
 
     def first(self) -> Whole:
         """About so many of each search with the lowest bounds."""
@@ -146,15 +155,17 @@ class _Pool:
         return self.fitting.sharded(expert * len(self.owner) + runs[run])
 
 
-def lowest_of_each(bounds: Numbers, ends: Whole, many: int) -> Numbers:
-    """What so many of the bounds of each search are not above, see `limit_of_lowest`.
+def lowest_of_each(bounds: Numbers, owner: Whole, contests: Contests, many: int) -> Numbers:
+    """What so many of the bounds of each search and its rivals are not above, see `limit_of_lowest` [s].
 
     Args:
-        bounds: of all, on the last axis, those of each search together.
-        ends: where those of each end, after a 0 [1].
-        many: how many of each [1].
+        bounds: of all, on the last axis, those of each search together [s].
+        owner: the search that each is of [1].
+        contests: which searches are rivals.
+        many: how many of each contest [1].
     """
-    return np.array([limit_of_lowest(bounds[..., a:b].ravel(), many) for a, b in pairwise(ends.tolist())])
+    weighed, ends = bounds * contests.weight[owner], contests.ends(owner).tolist()
+    return contests.times(np.array([limit_of_lowest(weighed[..., a:b].ravel(), many) for a, b in pairwise(ends)]))
 
 
 def limit_of_lowest(bounds: Numbers, many: int) -> float:

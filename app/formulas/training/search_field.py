@@ -18,9 +18,9 @@ from app.formulas.training.columns import ROWS_AT_ONCE, Numbers, Whole, blocks, 
 from app.formulas.training.fitting import Fitting
 from app.formulas.training.fixed_degrees import SHARDINGS
 from app.formulas.training.layer_times import Layers
-from app.formulas.training.search import Search
+from app.formulas.training.search import Contests, Search
 from app.formulas.training.search_grid import Candidates, Grid
-from app.formulas.training.search_states import Between
+from app.formulas.training.search_states import Between, States
 
 
 class Field:
@@ -31,14 +31,25 @@ class Field:
         families: of each, the place of the first of those that differ from it in nothing but their batch [1].
         fitting: what fits.
         layers: those of what fits at least, timed.
+        contests: which of the searches are rivals.
+        states: what is exchanged beyond a layer, where that is known of all that fits.
     """
 
-    def __init__(self, merged: Search, families: Whole, fitting: Fitting, layers: Layers) -> None:
+    def __init__(
+        self,
+        merged: Search,
+        families: Whole,
+        fitting: Fitting,
+        layers: Layers,
+        contests: Contests | None = None,
+        states: States | None = None,
+    ) -> None:
         self.merged, self.families, self.fitting, self.layers = merged, families, fitting, layers
+        self.contests, self.states = contests or Contests.of_none(len(families)), states
 
     @classmethod
     def of(cls, merged: Search, families: Whole, fitting: Fitting) -> Field:
-        """With the layers of all that fits."""
+        """With the layers of all that fits, of searches that have no rivals."""
         return cls(merged, families, fitting, Layers.of(merged, families, fitting.grid.splits, fitting.used))
 
     @property
@@ -91,7 +102,8 @@ class Field:
         if not len(places):
             return np.empty(0)
         owner, state = self.grid.owner_of(places), self.grid.at(places).state
-        beyond, at = Between.of(self.merged, self.families, self.grid.splits, owner, state)
+        states = self.states or States.of(self.merged, self.families, self.grid.groups, owner, state)
+        beyond, at = states.between, states.places(owner, state)
         if len(self.families) == 1 and len(places) > ROWS_AT_ONCE:
             return self._clock_by_sharding(beyond, places, at)
         times = np.empty(len(places))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas.arrays import counted_off, grouped
+from app.formulas.records import but
 from app.formulas.training.columns import Columns, Numbers, Whole, columns_at, distinct, joined, written_out
 from app.formulas.training.divisibility import Flags, batch_divides
 from app.formulas.training.search_groups import Groups
@@ -76,6 +77,11 @@ class Shares:
             group=group,
             sizes=sizes,
         )
+
+    def some(self, places: Whole) -> Shares:
+        """Some of them."""
+        sizes = self.sizes._replace(place=self.sizes.place[places], in_rounds=self.sizes.in_rounds[places])
+        return but(self, owner=self.owner[places], group=self.group[places], sizes=sizes)
 
     def splits(self, most: Numbers | None = None) -> Splits:
         """What they split up into, with micro-batches of no more than so many sequences each; ``None`` means all."""

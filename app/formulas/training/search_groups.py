@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -149,24 +151,26 @@ class Groups:
 
 def _groups(spaces: Spaces) -> Groups:
     shape, fixed, software = spaces[0].shape, spaces[0].fixed, spaces[0].software
-    merged, lists = Space.merged(spaces), [space.degrees() for space in spaces]
-    stages = Stages.of(spaces[0].stages(_union(lists, "pipeline")))
-    axes = t, c, e = tuple(np.array(_union(lists, name), np.int64) for name in ("tensor", "context", "expert"))
-    places, data, whole, spread = _divided(merged, lists, stages, axes)
+    merged, tried = Space.merged(spaces), _Tried.of(spaces)
+    stages = Stages.of(spaces[0].stages(tried.degrees["pipeline"].tolist()))
+    axes = t, c, e = tuple(tried.degrees[name] for name in ("tensor", "context", "expert"))
+    places, data, whole, spread = _divided(merged, tried, stages)
     enumerated = np.bincount(places[0], stages.count[places[1]] * whole, len(spaces)).astype(np.int64)
     kept = np.flatnonzero(spread.any(axis=-1))
     cluster, kind, tensor, context, data, spread = (column[kept] for column in (*places, data, spread))
 
-    sharding, open_ = _shared(np.array(lists[0]["sharding"], np.int64), (data * c[context])[:, None], spread, fixed)
+    sharding, open_ = _shared(
+        np.array(tried.settings["sharding"], np.int64), (data * c[context])[:, None], spread, fixed
+    )
     names = "pipeline", "tensor", "context", "expert", "sharding"
     degrees = stages.pipeline[kind, None], t[tensor, None], c[context, None], e[None], sharding
     columns = {name: axis.astype(np.float64) for name, axis in zip(names, degrees, strict=True)}
     rows = merged.of_owners(cluster[:, None])
     held = sum(memory.states(shape, rows.job, fixed.spread(rows.gpus, columns), software))
-    variants = len(lists[0]["sharding"]) * len(lists[0]["recompute"]) * len(lists[0]["sequence_parallel"])
+    levels, variants = tried.settings["recompute"], prod(map(len, tried.settings.values()))
     return Groups(
         variants=variants,
-        enumerated=enumerated * np.array([len(each["expert"]) * variants for each in lists]),
+        enumerated=enumerated * np.count_nonzero(tried.flags["expert"], axis=1) * variants,
         stages=stages,
         ends=np.searchsorted(cluster, np.arange(len(spaces) + 1)),
         axes=axes,
@@ -178,53 +182,60 @@ def _groups(spaces: Spaces) -> Groups:
         experts=np.count_nonzero(spread, axis=-1).astype(np.float64),
         open=open_,
         columns={name: written_out(column, columns) for name, column in columns.items()},
-        spare=fixed.sharding is None and GRADIENTS in lists[0]["sharding"],
-        recompute=lists[0]["recompute"],
+        spare=fixed.sharding is None and GRADIENTS in tried.settings["sharding"],
+        recompute=levels,
         states=np.broadcast_to(held, open_.shape),
-        kept_bytes=_kept_bytes(merged, len(spaces), t.astype(np.float64), lists[0]["recompute"]),
+        kept_bytes=_kept_bytes(merged, len(spaces), t.astype(np.float64), levels),
     )
 
 
-Lists = Sequence[Mapping[str, list[int]]]
-"""What is tried on each cluster, see `Space.degrees`."""
+class _Tried(NamedTuple):
+    """What is tried on some clusters, see `Space.degrees`.
+
+    Attributes:
+        degrees: of each kind those that are tried anywhere, ascending [1].
+        flags: of each kind which of these are tried, by cluster.
+        settings: values of the others, the same everywhere [1].
+    """
+
+    degrees: Mapping[str, Whole]
+    flags: Mapping[str, Flags]
+    settings: Mapping[str, list[int]]
+
+    @classmethod
+    def of(cls, spaces: Spaces) -> _Tried:
+        """What is tried on each cluster: those whose sequences and domains are equal have the same candidates."""
+        kinds: dict[Any, int] = {}
+        kind = [kinds.setdefault((space.job.sequence_length, space.largest_tensor), len(kinds)) for space in spaces]
+        lists = [spaces[kind.index(number)].degrees() for number in kinds.values()]
+        merged, degrees, flags = Space.merged(spaces), {}, {}
+        for name in ("tensor", "pipeline", "context", "expert"):
+            every = np.array(sorted({*chain.from_iterable(each[name] for each in lists)}), np.int64)
+            listed = np.array([np.isin(every, each[name]) for each in lists])
+            tried = listed[kind] & merged.tried(name, every)
+            some = tried.any(axis=0)
+            degrees[name], flags[name] = every[some], tried[:, some]
+        settings = {name: lists[0][name] for name in ("sharding", "recompute", "sequence_parallel")}
+        return cls(degrees, flags, settings)
 
 
-def _divided(
-    merged: Space, lists: Lists, stages: Stages, axes: Sequence[Whole]
-) -> tuple[Sequence[Whole], Whole, Flags, Flags]:
+def _divided(merged: Space, tried: _Tried, stages: Stages) -> tuple[Sequence[Whole], Whole, Flags, Flags]:
     """Of all that is tried the places of the cluster, and of the pipeline, tensor and context degree.
 
     With the replicas, rounded down; whether the degrees multiply to the cluster; and by the experts' degree, whether
     they also divide into groups of experts, and as `shares` and `heads_exchange` say.
     """
-    (t, c, e), fixed = axes, merged.fixed
-    p_tried, t_tried, c_tried = (
-        _tried(lists, name, values) for name, values in (("pipeline", stages.pipeline), ("tensor", t), ("context", c))
-    )
-    tried = p_tried[:, :, None, None] & t_tried[:, None, :, None] & c_tried[:, None, None, :]
-    places = cluster, kind, tensor, context = np.nonzero(tried)
-    gpus = np.broadcast_to(merged.gpus, len(lists))[cluster, None]
+    t, c, e = (tried.degrees[name] for name in ("tensor", "context", "expert"))
+    fixed, flags = merged.fixed, tried.flags
+    staged = flags["pipeline"][:, np.isin(tried.degrees["pipeline"], stages.pipeline)]
+    every = staged[:, :, None, None] & flags["tensor"][:, None, :, None] & flags["context"][:, None, None, :]
+    places = cluster, kind, tensor, context = np.nonzero(every)
+    gpus = np.broadcast_to(merged.gpus, len(every))[cluster, None]
     across = t[tensor, None], stages.pipeline[kind, None], c[context, None]
     data, whole, spread = gpus_divide(gpus, *across, e * fixed.ranks_of_expert(across[0]))
     spread &= whole & fixed.shares(data * across[2])
     spread &= heads_exchange(merged.shape, across[0], across[2], fixed.context_exchange)
     return places, data[:, 0], whole[:, 0], spread
-
-
-def _tried(lists: Lists, name: str, values: Whole) -> Flags:
-    """Which values of a degree are tried, by cluster and value."""
-    degrees = [each[name] for each in lists]
-    tried = np.zeros((len(lists), len(values) + 1), bool)
-    every, cluster = [*chain.from_iterable(degrees)], np.repeat(np.arange(len(lists)), [*map(len, degrees)])
-    place = np.searchsorted(values, np.array(every, np.int64))
-    known = np.append(values, -1)[place] == every
-    tried[cluster[known], place[known]] = True
-    return tried[:, :-1]
-
-
-def _union(lists: Lists, name: str) -> list[int]:
-    """What is tried of a degree on any cluster, ascending [1]."""
-    return sorted({*chain.from_iterable(each[name] for each in lists)})
 
 
 def _shared(shardings: Whole, replicas: Whole, spread: Flags, fixed: FixedDegrees) -> tuple[Whole, Flags]:

@@ -16,7 +16,7 @@ from app.formulas.arrays import Array
 from app.formulas.records import but
 from app.formulas.training.arguments import ALL_TO_ALL, Job, Software
 from app.formulas.training.columns import Whole
-from app.formulas.training.divisibility import Counts, divisors, heads_divide, pairs_up, staged
+from app.formulas.training.divisibility import Counts, Flags, divisors, heads_divide, pairs_up, staged
 from app.formulas.training.fixed_degrees import GRADIENTS, SHARDINGS, FixedDegrees
 from app.formulas.training.stacking import rows_of, stacked
 from app.formulas.transformer import Shape
@@ -71,15 +71,15 @@ class Space(NamedTuple):
         return self._replace(job=rows_of(self.job, owners), gpus=self.gpus[owners])
 
     def degrees(self) -> dict[str, list[int]]:
-        """Candidate values of each setting but the micro-batch, before they are combined.
+        """Candidate values of each setting but the micro-batch on any cluster, ascending, before they are combined.
 
         No pipeline degree is left where those that are given do not divide the model.
         """
-        shape, job, gpus, fixed = self.shape, self.job, self.gpus, self.fixed
-        heads, experts, sequence = int(shape.heads), int(shape.experts), int(job.sequence_length)
-        tensor = [t for t in divisors(heads) if gpus % t == 0 and t <= self.largest_tensor and heads_divide(shape, t)]
-        pipeline = [p for p in divisors(gpus) if p <= int(shape.depth) and pairs_up(p, fixed.bidirectional)]
-        context = [c for c in divisors(gpus) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
+        shape, fixed = self.shape, self.fixed
+        heads, experts, sequence = int(shape.heads), int(shape.experts), int(self.job.sequence_length)
+        tensor = [t for t in divisors(heads) if t <= self.largest_tensor and heads_divide(shape, t)]
+        pipeline = [p for p in range(1, int(shape.depth) + 1) if pairs_up(p, fixed.bidirectional)]
+        context = [c for c in divisors(sequence) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
         if fixed.context_exchange == ALL_TO_ALL:
             context = [c for c in context if heads % c == 0]
         degrees = (degree or 1 for degree in (fixed.tensor, fixed.pipeline, fixed.context, fixed.expert))
@@ -90,13 +90,19 @@ class Space(NamedTuple):
             "tensor": _choices(fixed.tensor, tensor),
             "pipeline": stages,
             "context": _choices(fixed.context, context),
-            "expert": _choices(fixed.expert, [e for e in divisors(experts) if gpus % e == 0] if experts else [1]),
+            "expert": _choices(fixed.expert, divisors(experts) if experts else [1]),
             "sharding": _choices(
                 fixed.sharding, [kind for kind in SHARDINGS if kind != GRADIENTS or stack.reduces_each]
             ),
             "recompute": _choices(fixed.recompute, [0, 1, 2] if selective else [0, 2]),
             "sequence_parallel": [0, 1] if fixed.sequence_parallel is None else [int(fixed.sequence_parallel)],
         }
+
+    def tried(self, name: str, degrees: Whole) -> Flags:
+        """Which values of a degree may divide into the GPUs, by cluster; one that is given is tried everywhere."""
+        if getattr(self.fixed, name) is not None:
+            return np.ones((np.size(self.gpus), len(degrees)), bool)
+        return np.reshape(self.gpus, (-1, 1)) % degrees == 0
 
     def micro_batches(self, batch: int) -> list[int]:
         """Sequences of a micro-batch, of so many in a step [1]."""

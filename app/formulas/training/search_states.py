@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from app.formulas.training.columns import ROWS_AT_ONCE, Columns, Numbers, Whole,
 from app.formulas.training.exchanges import NOTHING, Exchange, StepExchanges
 from app.formulas.training.fixed_degrees import OPTIMIZER, PARAMETERS
 from app.formulas.training.search import Search
-from app.formulas.training.search_grid import Splits
 from app.formulas.training.search_groups import Groups
 from app.formulas.transformer import Held
 
@@ -48,24 +48,6 @@ class Between:
     optimizer: Numbers
     send: Numbers | None = None
 
-    @classmethod
-    def of(cls, merged: Search, families: Whole, splits: Splits, owner: Whole, state: Whole) -> tuple[Between, Whole]:
-        """What is exchanged beyond a layer by some candidates, and where that of each is.
-
-        That of a lone search is worked out for all states at once, since other batches of its job ask for them next.
-
-        Args:
-            merged: the searches as one.
-            families: of each, the place of the first of those that differ from it in nothing but their batch [1].
-            splits: what divides of them.
-            owner, state: of each candidate, the places of its search and its state [1].
-        """
-        if len(families) == 1:
-            return cls(*_of_all_states(merged.with_batch(0.0))), state
-        many = splits.groups.open.size
-        different, place = np.unique(families[owner] * many + state, return_inverse=True)
-        return cls(*_of_states(merged, splits.groups, different // many, different % many)), place
-
     @cached_property
     def places(self) -> Whole:
         """Which of the different places of stages each state has."""
@@ -82,17 +64,24 @@ class Between:
         send = np.asarray(send_time(known_pair_of(search.links, far, network), volumes))
         return but(self, send=np.broadcast_to(send, (kinds, len(volumes))))
 
+    def held(self, state: Whole) -> Held:
+        """What some candidates hold, by the states that they have."""
+        return Held(self.dense[state], self.expert[state], self.layer[state])
+
     def state(self, state: Whole, deviations: Array) -> step.State:
-        """What some candidates hold and how long they take to update it, by the states that they have."""
-        held = Held(self.dense[state], self.expert[state], self.layer[state])
-        return step.State(held, self.optimizer[state], deviations)
+        """The same with how long they take to update it."""
+        return step.State(self.held(state), self.optimizer[state], deviations)
 
     def rows(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole, owner: Whole) -> StepExchanges:
         """Those of some candidates, by the states that they have; equal sends between stages are timed once."""
+        pipeline = Exchange(self._send(search, parallelism, cell, state, owner), self.far[state])
+        return but(self.among_replicas(search, parallelism, state), pipeline=pipeline)
+
+    def among_replicas(self, search: Search, parallelism: Parallelism, state: Whole) -> StepExchanges:
+        """The same without what stages send."""
         sharded = parallelism.sharding == PARAMETERS
         flat = any_(search.software.flat_sharding > 0)
         return StepExchanges(
-            pipeline=Exchange(self._send(search, parallelism, cell, state, owner), self.far[state]),
             gather=Exchange(where(sharded, self.gather[state], 0.0)) if any_(sharded) else NOTHING,
             flat_gather=Exchange(where(sharded, self.flat_gather[state], 0.0)) if flat else NOTHING,
             data=Exchange(where(sharded, 0.0, self.data[state])),
@@ -112,6 +101,44 @@ class Between:
         links = search.links_of(owner[first])
         send: Numbers = np.asarray(send_time(pair_of(links, self.far[some], self.network[some]), volume[first]))[place]
         return send
+
+
+class States(NamedTuple):
+    """States of some searches, and what is exchanged beyond a layer by each.
+
+    Attributes:
+        between: what they exchange.
+        families: of each search, the place of the first of those that differ from it in nothing but their batch [1].
+        many: how many states there are of all groups [1].
+        keys: by which each is told from others, ascending; ``None`` where these are all states of a lone search [1].
+    """
+
+    between: Between
+    families: Whole
+    many: int
+    keys: Whole | None
+
+    @classmethod
+    def of(cls, merged: Search, families: Whole, groups: Groups, owner: Whole, state: Whole) -> States:
+        """Those of some candidates.
+
+        All of a lone search are worked out at once, since other batches of its job ask for them next.
+
+        Args:
+            merged: the searches as one.
+            families: of each, the place of the first of those that differ from it in nothing but their batch [1].
+            groups: what divides into their GPUs.
+            owner, state: of each candidate, the places of its search and its state [1].
+        """
+        many = groups.open.size
+        if len(families) == 1:
+            return cls(Between(*_of_all_states(merged.with_batch(0.0))), families, many, None)
+        keys = np.unique(families[owner] * many + state)
+        return cls(Between(*_of_states(merged, groups, keys // many, keys % many)), families, many, keys)
+
+    def places(self, owner: Whole, state: Whole) -> Whole:
+        """Where those of some candidates are [1]."""
+        return state if self.keys is None else np.searchsorted(self.keys, self.families[owner] * self.many + state)
 
 
 @lru_cache(maxsize=8)
