@@ -29,7 +29,7 @@ from app.plan.network import explain as explain_network
 from app.plan.older_generation import older_is_quicker
 from app.plan.prices import PriceList
 from app.plan.question_findings import of_question
-from app.plan.recommendation import design_with_rivals, recommend, with_rival
+from app.plan.recommendation import design_with_rivals, recommend, runs_on_rivals, with_rival
 from app.plan.result import (
     AllReduce,
     AllReducePlan,
@@ -124,17 +124,23 @@ def _communicating(scenario: Scenario, catalog: Catalog) -> tuple[Network, Commu
 @nan_is_an_answer
 def prepare_together(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
     """Work out at once what takes several plans of training little longer than one: the plan of each finds its fabrics
-    designed, its message timed and the quickest ways to run its job.
+    designed, its message timed, its job planned and run on the network that it is held against.
     """
     design_with_rivals(scenarios, catalog)
     joined = [_communicating(scenario, catalog) for scenario in scenarios]
     time_all_reduces([(fabric, message) for _, fabric, message in joined])
-    jobs = (
-        (network.cluster, fabric, JobRequest.of(scenario, catalog))
-        for scenario, (network, fabric, _) in zip(scenarios, joined, strict=True)
-        if scenario.workload == "training"
+    training = [place for place, scenario in enumerate(scenarios) if scenario.workload == "training"]
+    networks, fabrics = [joined[place][0] for place in training], [joined[place][1] for place in training]
+    jobs = training_job.plan_jobs(
+        [
+            training_job.AskedJob(
+                network.cluster, fabric, JobRequest.of(scenarios[place], catalog), network.storage_rate
+            )
+            for place, network, fabric in zip(training, networks, fabrics, strict=True)
+        ],
+        catalog,
     )
-    training_job.search_together(jobs, catalog)
+    runs_on_rivals(zip(networks, fabrics, jobs, strict=True))
 
 
 def _training(

@@ -1,6 +1,6 @@
 """Which network: computed by running the same job on the other family, beside the articles' rule of thumb."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from app.plan.band import nan_is_an_answer
 from app.plan.cluster import Cluster, counterpart, resolve
 from app.plan.communication import Communication, communication
 from app.plan.job import job as training_job
+from app.plan.kept import Kept
 from app.plan.network import Network, choose_advised, choose_together, design_network, design_together
 from app.plan.prices import PriceList
 from app.plan.result import Parallelism, Recommendation
@@ -31,8 +32,8 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
     ``None`` where the plan or its rival cannot be computed, or needs no network.
     """
     catalog, planned = network.prices.catalog, network.cluster.scale_out
-    rival = counterpart(planned, catalog)
-    if rival is None or job.training.parallelism is None or network.cluster.nodes < 2:
+    rival = _rival(network, job)
+    if rival is None:
         return None
     spent, taken = cost.costs.per_run.typical, job.training.time_to_train.typical
     if not (spent > 0 and taken > 0):  # nothing to train, or all of it for nothing
@@ -63,6 +64,12 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
         break_even=max(1 + dearer, 1 / (1 + dearer)) - 1,
         **turning_points(*_infiniband_first(Run(planned, taken, cost_of(cost.owned, taken)), other)),
     )
+
+
+def _rival(network: Network, job: training_job.Job) -> ScaleOut | None:
+    """The network that a planned one is held against, where the job may run on both and needs either."""
+    needed = job.training.parallelism is not None and network.cluster.nodes >= 2
+    return counterpart(network.cluster.scale_out, network.prices.catalog) if needed else None
 
 
 class Run(NamedTuple):
@@ -110,12 +117,33 @@ def typical(values: Array) -> float:
     return float(np.ravel(values)[0])
 
 
-@nan_is_an_answer
 def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: training_job.Job) -> Run:
     """The planned run on another network, with its own load balancing and the parallelism that is best on it."""
-    on_it, network = _built(scale_out.key, planned, fabric)
-    time = training_job.time_on(job, network.cluster, on_it)
-    return Run(scale_out, time, run_cost(network, time))
+    return _runs_on([(scale_out.key, planned, fabric, job)])[0]
+
+
+_Asked = tuple[str, Network, Communication, training_job.Job]
+"""A job with what it was planned on, and the key of another network."""
+_RUNS: Kept[_Asked, Run] = Kept(16)
+"""The runs on other networks that were timed last: those timed together are found one after the other."""
+
+
+def runs_on_rivals(planned: Iterable[tuple[Network, Communication, training_job.Job]]) -> None:
+    """Time several planned runs on the networks that each is held against, so that `recommend` finds them."""
+    _runs_on([(rival.key, *each) for each in planned if (rival := _rival(each[0], each[2]))])
+
+
+@nan_is_an_answer
+def _runs_on(every: Sequence[_Asked]) -> list[Run]:
+    """The same of several runs, whose steps are timed in few calls."""
+    runs = {asked: kept for asked in every if (kept := _RUNS.get(asked))}
+    others = [asked for asked in dict.fromkeys(every) if asked not in runs]
+    built = [_built(*asked[:3]) for asked in others]
+    jobs = [(asked[3], network.cluster, on_it) for asked, (on_it, network) in zip(others, built, strict=True)]
+    for asked, (_, network), time in zip(others, built, training_job.times_on(jobs), strict=True):
+        runs[asked] = Run(network.cluster.scale_out, time, run_cost(network, time))
+        _RUNS.add(asked, runs[asked])
+    return [runs[asked] for asked in every]
 
 
 @lru_cache(maxsize=32)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.training import parallelism_search
+from app.formulas.training import step as training_step
 from app.plan.cluster import counterpart
 from app.plan.evaluate import evaluate, prepare_together
 from app.plan.job import job as training_job
@@ -324,19 +325,23 @@ def test_a_plan_is_the_same_after_those_of_other_clusters_whose_layers_it_shares
         assert evaluate(scenario, replace(CATALOG)) == plan  # a catalogue of which nothing is known
 
 
-def test_plans_prepared_together_are_those_of_each_alone_and_find_their_searches_made(
+def test_plans_prepared_together_are_those_of_each_alone_and_find_their_searches_and_steps_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    whole = {"tensor_parallel": 8, "pipeline_parallel": 1, "virtual_pipeline": 1, "context_parallel": 1,
+             "expert_parallel": 1, "micro_batch": 1, "sharding": "parameters", "recompute": "full"}  # fmt: skip
     asked: tuple[dict[str, Any], ...] = (
         {"gpus": 96, "global_batch": 96},
         {"gpus": 1000, "scale_out": "roce-400", "global_batch": 1000},
         {"gpus": 64, "model": "llama-3-8b", "global_batch": 256},
         {"gpus": 16, "model": "mixtral-8x7b", "global_batch": 64, "tensor_parallel": 2},
         {"gpus": 64, "workload": "serving", "model": "llama-3-8b"},
+        *({"gpus": gpus, "global_batch": gpus, **whole} for gpus in (32, 1024, 4096)),
     )
     scenarios = [Scenario(**each) for each in asked]
     alone = [evaluate(scenario, CATALOG, ()) for scenario in scenarios]
     unused = load_catalog()  # of which nothing is known yet
     prepare_together(scenarios, unused)
     monkeypatch.delattr(parallelism_search, "best")
+    monkeypatch.delattr(training_step, "assemble")
     assert [evaluate(scenario, unused, ()) for scenario in scenarios] == alone

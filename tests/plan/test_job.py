@@ -960,6 +960,31 @@ def test_on_its_own_network_a_job_takes_as_long_as_planned_and_one_that_does_not
         assert np.isnan(job.time_on(draft(**asked), DEFAULT.setup.cluster, of_scenario(Scenario(), CATALOG)))
 
 
+def test_steps_that_are_timed_together_are_those_of_each_job_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters of several sizes and jobs of several batches share their layers; the others have layers of their own."""
+    spread = {"tensor_parallel": 8, "pipeline_parallel": 2, "context_parallel": 1, "micro_batch": 1}
+    whole = spread | {"virtual_pipeline": 1, "expert_parallel": 1, "sharding": "optimizer", "recompute": "none"}
+    sizes = [{"gpus": gpus, "global_batch": gpus, **whole} for gpus in (64, 1024, 1024, 4096)]
+    sizes += [sizes[1] | {"global_batch": 512}, sizes[2] | {"load_balancing": "hashing", "oversubscription": 4}]
+    others = [sizes[0] | {"sharding": "parameters"}, {"gpus": 8, "tensor_parallel": 3}, {"gpus": 64}]
+    scenarios = [Scenario(sequence_parallel=True, schedule="1f1b", **asked) for asked in (*sizes, *others)]
+    asked = [
+        job.AskedJob(look_up(each, CATALOG), of_scenario(each, CATALOG), inputs.JobRequest.of(each, CATALOG))
+        for each in scenarios
+    ]
+    job._KEPT.forget()
+    together = job.plan_jobs(asked, CATALOG)
+    monkeypatch.setattr(job, "timings_of", None)
+    assert job.plan_jobs(asked, CATALOG) == together  # each is kept
+    monkeypatch.undo()
+    for each, planned in zip(asked, together, strict=True):
+        job._KEPT.forget()
+        alone = job.plan_job(*each[:3], CATALOG)
+        assert alone is not planned
+        assert fold((alone.training, alone.bottleneck)) == fold((planned.training, planned.bottleneck))
+        assert alone.exchanges == planned.exchanges
+
+
 def test_a_figure_names_what_it_rests_on_and_nothing_else():
     training, memory = fold((DEFAULT.training, DEFAULT.memory))
     sources = {part.name: set(part.size.sources) for part in memory.parts}

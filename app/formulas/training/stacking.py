@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields
+from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
 
@@ -55,27 +56,35 @@ def alike(links: Links, exchanging: bool) -> Hashable:
     return *kept, site.scattered, site.rails_apart, degraded, flows, tiers
 
 
-def stacked(parts: Sequence[Part]) -> Part:
+def stacked(parts: Sequence[Part], further: int = 0) -> Part:
     """A record each of whose numbers is one for all, or an array with one of each, in its own unit [s, B, B/s, 1].
+
+    Args:
+        parts: the records.
+        further: axes of an array after that of the parts, such as one for draws [1].
 
     >>> stacked([Job(4096.0, 8.0), Job(4096.0, 16.0)]).global_batch
     array([ 8., 16.])
     """
     if all(part is parts[0] for part in parts):
         return parts[0]
-    kind = type(parts[0])
-    return kind(**{each.name: _column([getattr(part, each.name) for part in parts]) for each in fields(kind)})
+    kind, column = type(parts[0]), partial(_column, further=further)
+    return kind(**{each.name: column([getattr(part, each.name) for part in parts]) for each in fields(kind)})
 
 
-def stacked_links(links: Sequence[Links]) -> Links:
+def stacked_links(links: Sequence[Links], further: int = 0) -> Links:
     """The same of links that are `alike`, each number in its own unit [s, B/s, 1].
+
+    Args:
+        links: the links of each cluster.
+        further: as for `stacked`; with any, all have one interconnect [1].
 
     >>> from app.formulas.training.examples import LINKS
     >>> fours = but(LINKS, interconnect=but(LINKS.interconnect, domain=4.0))
     >>> stacked_links([LINKS, fours]).interconnect.domain
     array([8., 4.])
     """
-    return _links(links, _column)
+    return _links(links, partial(_column, further=further))
 
 
 def rows_of(part: Part, places: Places | slice) -> Part:
@@ -143,9 +152,11 @@ def _links(links: Sequence[Links], column: Callable[[Sequence[Any]], Any]) -> Li
     return Links(several, site)
 
 
-def _column(values: Sequence[Array]) -> Any:
-    """The value that all have, or an array of them."""
-    return values[0] if values.count(values[0]) == len(values) else np.array(values, float)
+def _column(values: Sequence[Array], further: int = 0) -> Any:
+    """The value that all have, or an array of them with so many axes after its own."""
+    if values.count(values[0]) == len(values):
+        return values[0]
+    return np.array(values, float).reshape(-1, *(1,) * further)
 
 
 def _taken(value: Any, places: Places | slice) -> Any:

@@ -1,7 +1,8 @@
 """What a step and its memory are made of, what doubling a resource would save, and how each number came about."""
 
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from app.formulas.training.exchanges import (
     layer_groups,
     step_exchanges,
 )
+from app.formulas.training.stacking import alike, stacked, stacked_links
 from app.formulas.transformer import Shape
 from app.plan.band import Draws
 from app.plan.communication import quicker_links
@@ -178,41 +180,8 @@ class _WhatIfs(NamedTuple):
     pieces: training_step.Pieces
 
 
-def _what_ifs(inputs: StepInputs, par: arguments.Parallelism) -> _WhatIfs:
-    """One micro-batch of a job and its what-ifs, whatever the batch of a step."""
-    n = inputs.with_batch(1)
-    return _kept_what_ifs(n.shape, n.job, n.hardware, par, n.software, n.calibration, n.links)
-
-
-@lru_cache(maxsize=8)
-def _kept_what_ifs(
-    shape: Shape,
-    job: arguments.Job,
-    gpu: arguments.GpuRates,
-    par: arguments.Parallelism,
-    software: arguments.Software,
-    calibration: arguments.Calibration,
-    links: Links,
-) -> _WhatIfs:
-    """Kept: it takes 0.6 ms, a third of a job whose layout is given, and neither batch, tokens nor prices change it.
-    Few, as each takes 0.2 MB.
-    """
-    quicker = but(links, interconnect=_better(links.interconnect))
-    groups = layer_groups(shape, par, quicker)
-    layer = _layer_what_ifs(shape, job, gpu, par.of_a_replica, software, calibration, groups)
-    beyond = step_exchanges(shape, job, par, software, quicker, calibration.bucket)
-    exchanged = Exchanges(layer.exchanges, StepExchanges(*map(_each, vars(beyond).values())))
-    return _WhatIfs(
-        _stronger(gpu),
-        but(par, bubble=par.bubble / BETTER["bubble"]),
-        _quicker(calibration),
-        exchanged,
-        layer.parts,
-        training_step.Pieces(layer.parts.total, layer.head, exchanged.step),
-    )
-
-
-class _LayerWhatIfs(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _LayerWhatIfs:
     """One layer and micro-batch, as it is and with each resource twice as good.
 
     Attributes:
@@ -226,7 +195,7 @@ class _LayerWhatIfs(NamedTuple):
     head: Array
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _layer_what_ifs(
     shape: Shape,
     job: arguments.Job,
@@ -236,12 +205,40 @@ def _layer_what_ifs(
     calibration: arguments.Calibration,
     groups: LayerGroups,
 ) -> _LayerWhatIfs:
-    """Kept: clusters of many sizes have the same layers."""
+    """Kept: clusters of many sizes have the same layers, by which those are told that are timed in one call."""
     hardware, better = _stronger(gpu), _quicker(calibration)
     by_itself = exchanged_by(groups, shape, job, replica, software)
     sent = LayerExchanges(*map(_each, vars(by_itself).values()))
     parts = training_step.layer(shape, job, hardware, replica, software, better, sent)
     return _LayerWhatIfs(sent, parts, training_step.head_time(shape, job, hardware, replica, better))
+
+
+def _what_ifs(
+    layer: _LayerWhatIfs,
+    shape: Shape,
+    job: arguments.Job,
+    gpu: arguments.GpuRates,
+    software: arguments.Software,
+    calibration: arguments.Calibration,
+    par: arguments.Parallelism,
+    links: Links,
+) -> _WhatIfs:
+    """One micro-batch of a job, or of several whose layers are the same, and its what-ifs."""
+    beyond = step_exchanges(shape, job, par, software, _quicker_links(links), calibration.bucket)
+    exchanged = Exchanges(layer.exchanges, StepExchanges(*map(_each, vars(beyond).values())))
+    return _WhatIfs(
+        _stronger(gpu),
+        but(par, bubble=par.bubble / BETTER["bubble"]),
+        _quicker(calibration),
+        exchanged,
+        layer.parts,
+        training_step.Pieces(layer.parts.total, layer.head, exchanged.step),
+    )
+
+
+_kept_what_ifs = lru_cache(maxsize=8)(_what_ifs)
+"""Kept: it takes 0.5 ms, a third of a job whose layout is given, and neither batch, tokens nor prices change it. Few,
+as each takes 0.2 MB."""
 
 
 @lru_cache(maxsize=16)
@@ -253,6 +250,11 @@ def _stronger(gpu: arguments.GpuRates) -> arguments.GpuRates:
         linear_peak=gpu.linear_peak * BETTER["compute"],
         memory_bandwidth=gpu.memory_bandwidth * BETTER["memory_bandwidth"],
     )
+
+
+def _quicker_links(links: Links) -> Links:
+    """The links of a cluster as they are, and with each twice as good."""
+    return but(links, interconnect=_better(links.interconnect))
 
 
 @lru_cache(maxsize=16)
@@ -283,7 +285,17 @@ def _plain(exchange: Exchange) -> Exchange:
 def _each(exchange: Exchange) -> Exchange:
     """An exchange of the plan and its what-ifs on links, as one of the plan and all what-ifs."""
     time = exchange.time
-    return Exchange(time[ROWS] if isinstance(time, np.ndarray) and time.ndim > 1 else time, exchange.crosses)
+    return Exchange(time[..., ROWS, :] if isinstance(time, np.ndarray) and time.ndim > 1 else time, exchange.crosses)
+
+
+def _of_job(value: Array, place: int) -> Array:
+    """What one of several jobs has of a value of all of them."""
+    return value[place] if isinstance(value, np.ndarray) and value.ndim > 2 else value
+
+
+def _exchange_of_job(exchange: Exchange, place: int) -> Exchange:
+    """An exchange of one of several jobs."""
+    return Exchange(_of_job(exchange.time, place), _of_job(exchange.crosses, place))
 
 
 @lru_cache(maxsize=64)
@@ -315,37 +327,95 @@ class Timing:
         return tuple(None if typical != typical else 1 - after / typical for after in better)
 
 
-def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int) -> Timing:
-    """The step, its parts and its what-ifs, in so many draws."""
-    if par is None:
-        nothing = np.full((len(RESOURCES) + 1, width), np.nan)
-        return Timing(nothing, (), nothing[0], None)
-    what_ifs = _what_ifs(inputs, par)
+Planned = tuple[StepInputs, arguments.Parallelism]
+"""A job, and how it is spread."""
+AXES = 2
+"""Axes of what-ifs and of draws, after that of jobs."""
+
+
+def no_timing(width: int) -> Timing:
+    """That of a job that nothing divides, in so many draws."""
+    nothing = np.full((len(RESOURCES) + 1, width), np.nan)
+    return Timing(nothing, (), nothing[0], None)
+
+
+def timings_of(jobs: Sequence[Planned], width: int) -> list[Timing]:
+    """The steps of some jobs, their parts and their what-ifs, in so many draws.
+
+    Jobs whose layers are the same are timed in one call, on an axis before those of the what-ifs and the draws.
+    """
+    timings: dict[int, Timing] = {}
+    for layer, places in _by_layer(jobs):
+        timings |= zip(places, _timed([jobs[place] for place in places], layer, width), strict=True)
+    return [timings[place] for place in range(len(jobs))]
+
+
+def _by_layer(jobs: Sequence[Planned]) -> Iterable[tuple[_LayerWhatIfs, list[int]]]:
+    """The different layers of some jobs, each with the places of the jobs on links that are alike."""
+    layers: dict[Hashable, _LayerWhatIfs] = {}
+    groups: dict[Hashable, tuple[_LayerWhatIfs, list[int]]] = {}
+    for place, (inputs, par) in enumerate(jobs):
+        n = inputs.with_batch(1)
+        asked = n.shape, n.job, n.hardware, par.of_a_replica, n.software, n.calibration
+        known = par, n.links, asked
+        if known not in layers:
+            layers[known] = _layer_what_ifs(*asked, layer_groups(n.shape, par, _quicker_links(n.links)))
+        exchanging = float(n.shape.experts) > 0 or par.context_exchange != arguments.RING
+        key = id(layers[known]), n.links.interconnect, alike(n.links, exchanging)
+        groups.setdefault(key, (layers[known], []))[1].append(place)
+    return groups.values()
+
+
+def _timed(jobs: Sequence[Planned], layer: _LayerWhatIfs, width: int) -> list[Timing]:
+    """The same of jobs that have this layer, on links that are alike."""
+    inputs, par = jobs[0]
+    n, job = inputs.with_batch(1), stacked([each.job for each, _ in jobs], AXES)
+    asked = n.shape, n.job, n.hardware, n.software, n.calibration
+    if all((each.links, way) == (n.links, par) for each, way in jobs):
+        what_ifs = _kept_what_ifs(layer, *asked, par, n.links)
+    else:
+        links = stacked_links([each.links for each, _ in jobs], AXES)
+        what_ifs = _what_ifs(layer, *asked, stacked([way for _, way in jobs], AXES), links)
     step = training_step.assemble(
         what_ifs.pieces,
         inputs.shape,
-        inputs.job,
+        job,
         what_ifs.hardware,
         what_ifs.parallelism,
         inputs.software,
         what_ifs.calibration,
     )
+    timings = []
+    for place in range(len(jobs)):
+        planned = training_step.Step(*(_of_job(part, place) for part in vars(step).values()))
+        exchanged = what_ifs.exchanges.each(partial(_exchange_of_job, place=place))
+        timings.append(_timing(what_ifs.layer, planned, exchanged, inputs.calibration, width))
+    return timings
+
+
+def _timing(
+    layer: training_step.Layer,
+    step: training_step.Step,
+    exchanged: Exchanges,
+    calibration: arguments.Calibration,
+    width: int,
+) -> Timing:
+    """The same of one job: from its layer, its step and its exchanges, with those of the what-ifs."""
     # What is twice as good slows nothing: where the formulas say so, another part of the step is in its way.
     whole = np.asarray(step.time)
     time = np.minimum(whole, whole[:1]) + np.zeros((len(RESOURCES) + 1, width))
 
     # The plan itself is the first of the what-ifs.
     planned = (
-        training_step.Layer(*map(_itself, vars(what_ifs.layer).values())),
+        training_step.Layer(*map(_itself, vars(layer).values())),
         training_step.Step(*map(_itself, vars(step).values())),
     )
-    named = step_parts(*planned, inputs.calibration)
+    named = step_parts(*planned, calibration)
     table = np.empty((len(named), width))
     for row, value in zip(table, named.values(), strict=True):
         row[:] = value
-    layer = what_ifs.layer
     products = {"linear_layers": layer.products, "attention": layer.attention, "output_head": step.head}
-    bound_by = BOUND_BY | binding_links(what_ifs.exchanges)
+    bound_by = BOUND_BY | binding_links(exchanged)
     bound_by |= {name: binding_unit(product) for name, product in products.items()}
     parts = tuple(
         (name, bound_by[name], row)
@@ -357,7 +427,7 @@ def timing_of(inputs: StepInputs, par: arguments.Parallelism | None, width: int)
         sums[resource] += float(row[0])
     first = max(RESOURCES, key=sums.__getitem__)
     straggler = planned[1].time / (planned[1].time - planned[1].straggler) + np.zeros(width)
-    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), what_ifs.exchanges.each(_plain))
+    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), exchanged.each(_plain))
 
 
 def _itself(value: Array) -> Array:

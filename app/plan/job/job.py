@@ -1,10 +1,10 @@
 """The training job of a plan: the best way to spread it, its step, its memory and what bounds it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,16 +21,17 @@ from app.plan.band import Draws
 from app.plan.cluster import Cluster
 from app.plan.communication import Communication, communication
 from app.plan.job import batch, breakdown, candidates
-from app.plan.job.breakdown import BY_ITSELF, Timing, bottleneck_of, campaign_overhead, memory_of, timing_of
+from app.plan.job.breakdown import BY_ITSELF, Timing, bottleneck_of, campaign_overhead, memory_of, no_timing, timings_of
 from app.plan.job.calibration import Width, residual, widths
 from app.plan.job.group_traffic import group_traffic
-from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, fixed_degrees, named, step_inputs
+from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, named, step_inputs
 from app.plan.job.job_findings import findings, interrupted, no_progress
 from app.plan.job.run_time import quickest_times, step_time, ways_to_run
 from app.plan.job.search_together import search_all
-from app.plan.job.shape import shape, shape_fields, size_of
+from app.plan.job.shape import shape_fields, size_of
 from app.plan.job.storage import Checkpointing, checkpointing, storage_of
 from app.plan.job.storage import explain as explain_storage
+from app.plan.kept import Kept
 from app.plan.network import Network
 from app.plan.result import (
     Alternative,
@@ -47,9 +48,9 @@ from app.plan.result import (
 from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Job:
-    """The training job before its results are folded to bands.
+    """The training job before its results are folded to bands. One equals itself alone.
 
     ``chosen`` is the quickest configuration that fits, or the one that was given whole and does not, or ``None``.
     ``training`` leaves out alternatives, the cloud and groups: see `alternatives`, `configurations` and `groups`.
@@ -103,6 +104,25 @@ WAYS = 200
 """Quickest ways on the planned network among which the best on another is looked for."""
 
 
+class AskedJob(NamedTuple):
+    """What a training job is planned from.
+
+    Attributes:
+        cluster, fabric: where it runs, and what times its transfers.
+        request: what is to run.
+        storage_rate: what the links of the storage carry, without limit where they are not planned [B/s].
+    """
+
+    cluster: Cluster
+    fabric: Communication
+    request: JobRequest
+    storage_rate: float = inf
+
+
+_KEPT: Kept[tuple[AskedJob, Catalog, int | None], Job] = Kept(16)
+"""The jobs planned last: those that were planned together are found one after the other."""
+
+
 def plan_job(
     cluster: Cluster,
     fabric: Communication,
@@ -118,24 +138,84 @@ def plan_job(
     A configuration given whole may fill the memory to the brim; where it is larger still it is timed but not run.
     The links of the storage carry so much [B/s], without limit where they are not planned.
     """
-    drawn = step_inputs(cluster, fabric, request, catalog, drawn=True)
-    setup, search = batch.searched(JobSetup.of(cluster, request, catalog, drawn.typical), quickest)
-    drawn = drawn.with_batch(setup.request.batch)
-    chosen = search.best() or (search.smallest if setup.fixed.whole else None)
-    timing = timing_of(drawn, chosen, np.size(catalog.training["products"]["efficiency"].draws()))
-    memory = memory_of(setup, drawn, chosen or search.smallest)
+    return plan_jobs([AskedJob(cluster, fabric, request, storage_rate)], catalog, quickest)[0]
+
+
+def plan_jobs(every: Sequence[AskedJob], catalog: Catalog, quickest: int | None = WAYS) -> list[Job]:
+    """The same of several jobs: their ways are searched for in few calls, and their steps timed in few."""
+    jobs = {asked: kept for asked in every if (kept := _KEPT.get((asked, catalog, quickest)))}
+    others = [asked for asked in dict.fromkeys(every) if asked not in jobs]
+    for asked, job in zip(others, _planned(others, catalog, quickest) if others else (), strict=True):
+        jobs[asked] = job
+        _KEPT.add((asked, catalog, quickest), job)
+    return [jobs[asked] for asked in every]
+
+
+class _Chosen(NamedTuple):
+    """A job whose parallelism is chosen; its inputs are draws."""
+
+    setup: JobSetup
+    search: SearchResult
+    drawn: StepInputs
+    way: arguments.Parallelism | None
+
+
+def _planned(every: Sequence[AskedJob], catalog: Catalog, quickest: int | None) -> list[Job]:
+    """The same of jobs that are not kept."""
+    width = np.size(catalog.training["products"]["efficiency"].draws())
+    chosen = _chosen(every, catalog, quickest)
+    timings = iter(timings_of([(each.drawn, each.way) for each in chosen if each.way], width))
+    return [
+        _job(asked, each, next(timings) if each.way else no_timing(width))
+        for asked, each in zip(every, chosen, strict=True)
+    ]
+
+
+def _chosen(every: Sequence[AskedJob], catalog: Catalog, quickest: int | None) -> list[_Chosen]:
+    """Some jobs with the best way to run each."""
+    drawn = [step_inputs(*asked[:3], catalog, drawn=True) for asked in every]
+    setups = [
+        JobSetup.of(asked.cluster, asked.request, catalog, inputs.typical)
+        for asked, inputs in zip(every, drawn, strict=True)
+    ]
+    if quickest is not None:
+        _search_together(setups, quickest)
+    chosen = []
+    for unsettled, inputs in zip(setups, drawn, strict=True):
+        setup, search = batch.searched(unsettled, quickest)
+        best = search.best() or (search.smallest if setup.fixed.whole else None)
+        chosen.append(_Chosen(setup, search, inputs.with_batch(setup.request.batch), best))
+    return chosen
+
+
+def _search_together(setups: Sequence[JobSetup], quickest: int) -> None:
+    """Search for the quickest ways to run several jobs in few calls, so that the search of each is found.
+
+    A job whose batch is open searches for several batches at a time, and one that is given whole for nothing.
+    """
+    searched = [setup for setup in setups if setup.request.model.global_batch is not None and not setup.fixed.whole]
+    if len(searched) > 1:
+        for setup, result in zip(searched, search_all(searched, quickest), strict=True):
+            setup.searched(quickest, result)
+
+
+def _job(asked: AskedJob, chosen: _Chosen, timing: Timing) -> Job:
+    """A job from the step of the way that was chosen to run it."""
+    setup, search, drawn, way = chosen
+    cluster, request, catalog = asked.cluster, asked.request, setup.catalog
+    memory = memory_of(setup, drawn, way or search.smallest)
     rests_on = widths(catalog, cluster.gpu, float(drawn.shape.experts) > 0, request.software)
     rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
     parameters = size_of(drawn.shape).parameters
-    checkpoints = checkpointing(parameters, cluster, request.operation, catalog, storage_rate)
-    training = _training(setup, drawn, chosen, timing, error, checkpoints)
+    checkpoints = checkpointing(parameters, cluster, request.operation, catalog, asked.storage_rate)
+    training = _training(setup, drawn, way, timing, error, checkpoints)
     if not memory.fits:
         training = _never_done(training)
     return Job(
         setup=setup,
         search=search,
-        chosen=chosen,
+        chosen=way,
         training=but(
             training,
             searched=search.enumerated,
@@ -147,26 +227,6 @@ def plan_job(
         checkpoints=checkpoints,
         exchanges=timing.exchanges,
     )
-
-
-def search_together(jobs: Iterable[tuple[Cluster, Communication, JobRequest]], catalog: Catalog) -> None:
-    """Search for the quickest ways to run several jobs in few calls, so that `plan_job` finds those of each.
-
-    A job whose batch is open searches for several batches at a time, and one that is given whole for nothing.
-    """
-    searched = [
-        (cluster, fabric, request)
-        for cluster, fabric, request in jobs
-        if request.model.global_batch is not None
-        and not fixed_degrees(request, shape(request.model, catalog), catalog).whole
-    ]
-    if len(searched) > 1:
-        setups = [
-            JobSetup.of(cluster, request, catalog, step_inputs(cluster, fabric, request, catalog, drawn=True).typical)
-            for cluster, fabric, request in searched
-        ]
-        for setup, result in zip(setups, search_all(setups, WAYS), strict=True):
-            setup.searched(WAYS, result)
 
 
 def _training(
@@ -268,17 +328,28 @@ def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
     The same GPUs hold the same ways; the best of the quickest ones stands for the best of all, which takes as long as a
     plan to find and is looked for only where the networks are far apart. NaN where the job does not run.
     """
-    if job.chosen is None or not job.runs:
-        return float("nan")
-    setup = job.setup
-    inputs = setup.inputs.on(fabric)
-    search = job.search
-    if len(search.time) > 1:
-        (step,) = quickest_times([inputs], [rows_of(search.parallelism, slice(WAYS))])
-    else:
-        step = step_time(inputs, job.chosen)
-    time = float(time_to_train(job.training.steps, step, job.training.availability))
-    if len(search.time) > 1 and abs(step / job.training.step_time.typical - 1) > ALIKE:
-        (searched,) = ways_to_run([JobSetup.of(cluster, setup.request, setup.catalog, inputs)], 1)
-        time = min(time, searched.time_to_train(searched.step_time)) if searched else time
-    return time
+    return times_on([(job, cluster, fabric)])[0]
+
+
+def times_on(every: Sequence[tuple[Job, Cluster, Communication]]) -> list[float]:
+    """The same of several jobs, each on another network, whose steps are timed in few calls."""
+    times = [float("nan")] * len(every)
+    running = [place for place, (job, _, _) in enumerate(every) if job.runs]
+    inputs = [every[place][0].setup.inputs.on(every[place][2]) for place in running]
+    steps = _steps_on([every[place][0] for place in running], inputs)
+    for place, on_it, step in zip(running, inputs, steps, strict=True):
+        job, cluster, _ = every[place]
+        setup, time = job.setup, float(time_to_train(job.training.steps, step, job.training.availability))
+        if len(job.search.time) > 1 and abs(step / job.training.step_time.typical - 1) > ALIKE:
+            (searched,) = ways_to_run([JobSetup.of(cluster, setup.request, setup.catalog, on_it)], 1)
+            time = min(time, searched.time_to_train(searched.step_time)) if searched else time
+        times[place] = time
+    return times
+
+
+def _steps_on(jobs: Sequence[Job], inputs: Sequence[StepInputs]) -> list[float]:
+    """The step time of the quickest of the ways that each of some jobs may be run on other inputs [s]."""
+    if len(jobs) == 1 and jobs[0].chosen and len(jobs[0].search.time) <= 1:
+        return [step_time(inputs[0], jobs[0].chosen)]
+    ways = [job.chosen if len(job.search.time) <= 1 else rows_of(job.search.parallelism, slice(WAYS)) for job in jobs]
+    return quickest_times(inputs, [way for way in ways if way])
