@@ -219,7 +219,7 @@ class PricedDesign:
         """The longest cable of each level that it has [m]."""
         known, cabling = self.wanted.longest(self.prices.catalog), self.cabling
         levels = (level for level, links in zip(LEVELS, self.wanted.links, strict=True) if links > 0)
-        return [known[level] if cabling.joins_all(level) else max(getattr(cabling, level)) for level in levels]
+        return [cabling.longest_run(level, known[level]) for level in levels]
 
     @property
     def media(self) -> Mapping[str, Medium | None]:

@@ -1,7 +1,7 @@
 """Racks on a floor, and the cables between them."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
@@ -65,6 +65,30 @@ def test_the_longest_run_of_nodes_wired_by_rail_is_that_of_the_table(nodes, unit
     assert cabling.joins_all("node_leaf")
     if cabling.joins_all("leaf_spine"):
         assert cabling.longest("leaf_spine") == max(cabling.leaf_spine)
+
+
+@given(
+    st.sampled_from((layouts.FAT_TREE, layouts.RAIL_OPTIMIZED, layouts.RAIL_ONLY)), st.integers(9, 3000),
+    st.sampled_from((1, 4, 8)), st.sampled_from((16, 64)), st.sampled_from((1, 2)), st.integers(1, 8),
+)  # fmt: skip
+def test_the_longest_run_of_each_level_is_that_of_the_table(layout, nodes, rails, radix, oversubscription, per_rack):
+    request = layouts.FabricRequest(
+        layout=layout, nodes=nodes, rails=rails, radix=radix, spine_radix=radix, oversubscription=oversubscription
+    )
+    built = design.design(request)
+    assume(built.reason == layouts.BUILT and built.leaf_switches > 1)
+    counts = Counts(
+        layout=layout, nodes=nodes, rails=rails, planes=1, tiers=int(built.tiers), units=int(built.units),
+        unit_nodes=int(built.unit_nodes), leaf_down=int(built.leaf_down), leaf_up=int(built.leaf_up),
+        spine_down=int(built.spine_down), spine_up=int(built.spine_up), core_up=int(built.core_up),
+        leaves=int(built.leaf_switches), spines=int(built.spine_switches), cores=int(built.core_switches),
+        super_cores=int(built.super_core_switches), management_links=0, peers=0,
+        rail_spines=layout == layouts.RAIL_ONLY,
+    )  # fmt: skip
+    cabling = Cabling(counts, floor_of(load_catalog(), nodes_per_rack=per_rack), 1)
+    for level in ("node_leaf", "leaf_spine", "spine_core", "core_super_core"):
+        if runs := getattr(cabling, level):
+            assert cabling.longest_run(level, cabling.longest(level)) == max(runs)
 
 
 @given(st.lists(st.tuples(st.integers(1, 900), st.integers(1, 40), st.integers(0, 2)), min_size=1, max_size=30))

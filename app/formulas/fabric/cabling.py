@@ -517,35 +517,53 @@ class Cabling:
         if not counts.spines_per_plane:
             return {}
         leaves, spines, up = counts.leaves_per_plane, counts.spines_per_plane, counts.leaf_up
-        if counts.rails_apart or leaves * up > MOST_RUNS:
-            uplinks = sampled_links(leaves, up)
-            spine_racks = self.spine_rack(self.spine_of(np.arange(leaves)[:, None], uplinks), spines)
-            return self._joined(self.leaf_racks[:, None], spine_racks, np.array(up // len(uplinks)))
-        size, width, last = self._groups(spines, leaves)
-        return self._round_robin(_runs(self.leaf_racks, size), self._network_row(spines), up, size, width, last)
+        if dealing := self._dealing("leaf_spine"):
+            return self._round_robin(dealing)
+        uplinks = sampled_links(leaves, up)
+        spine_racks = self.spine_rack(self.spine_of(np.arange(leaves)[:, None], uplinks), spines)
+        return self._joined(self.leaf_racks[:, None], spine_racks, np.array(up // len(uplinks)))
 
     @cached_property
     def spine_core(self) -> dict[float, int]:
         """Links of each length between spines and cores, of all planes."""
-        return self._upper(self.counts.spines_per_plane, self.counts.spine_up, self.counts.cores_per_plane)
+        return self._upper("spine_core")
 
     @cached_property
     def core_super_core(self) -> dict[float, int]:
         """Links of each length above the cores, of all planes."""
-        counts = self.counts
-        return self._upper(counts.cores_per_plane, counts.core_up, counts.super_cores // counts.planes)
+        return self._upper("core_super_core")
 
-    def _upper(self, lower: int, up: int, upper: int) -> dict[float, int]:
+    def _upper(self, level: str) -> dict[float, int]:
+        lower, up, upper = self._joining(level)
         if not upper:
             return {}
-        if lower * up > MOST_RUNS:
-            uplinks = sampled_links(lower, up)
-            upper_racks = self.spine_rack(self.upper_of(np.arange(lower)[:, None], uplinks, up, (lower, upper)), upper)
-            lower_racks = self.spine_rack(np.arange(lower), lower)[:, None]
-            return self._joined(lower_racks, upper_racks, np.array(up // len(uplinks)))
+        if dealing := self._dealing(level):
+            return self._round_robin(dealing)
+        uplinks = sampled_links(lower, up)
+        upper_racks = self.spine_rack(self.upper_of(np.arange(lower)[:, None], uplinks, up, (lower, upper)), upper)
+        lower_racks = self.spine_rack(np.arange(lower), lower)[:, None]
+        return self._joined(lower_racks, upper_racks, np.array(up // len(uplinks)))
+
+    def _joining(self, level: str) -> tuple[int, int, int]:
+        """Boxes below a level of switches in a plane, the links up of each, and switches above."""
+        counts = self.counts
+        if level == "leaf_spine":
+            return counts.leaves_per_plane, counts.leaf_up, counts.spines_per_plane
+        if level == "spine_core":
+            return counts.spines_per_plane, counts.spine_up, counts.cores_per_plane
+        return counts.cores_per_plane, counts.core_up, counts.super_cores // counts.planes
+
+    def _dealing(self, level: str) -> "Dealing | None":
+        """How boxes deal out the links of a level of switches; none where they do not, or too many to look at all."""
+        lower, up, upper = self._joining(level)
+        if lower * up > MOST_RUNS or (level == "leaf_spine" and self.counts.rails_apart):
+            return None
+        if level == "leaf_spine":
+            size, width, last = self._groups(upper, lower)
+            return Dealing(_runs(self.leaf_racks, size), upper, up, size, width, last)
         size, width = self._trees(lower, upper)
         below = self._network_row(lower) if size == lower else _runs(self.spine_rack(np.arange(lower), lower), size)
-        return self._round_robin(below, self._network_row(upper), up, size, width, width)
+        return Dealing(below, upper, up, size, width, width)
 
     def _joined(self, near: Integers, far: Integers, links: Integers) -> dict[float, int]:
         """Links of each length between racks that have so many in a plane, of all planes."""
@@ -557,31 +575,23 @@ class Cabling:
         first = np.arange(0, switches, self.switches_per_rack)
         return Runs(first, _until_next(first, switches), self.spine_rack(first, switches))
 
-    def _round_robin(self, below: "Runs", above: "Runs", up: int, size: int, width: int, last: int) -> dict[float, int]:
+    def _round_robin(self, dealing: "Dealing") -> dict[float, int]:
         """Links of each length where boxes deal out their links one after another, in groups of their own above.
 
         The boxes of a run deal as one: round after round, and then to some in a row. So a rack above gets as many of
         each round as it has switches, and of the rest what falls on them.
-
-        Args:
-            below: the boxes, by rack and group.
-            above: the switches above, by rack.
-            up: links up of a box.
-            size, width, last: boxes of a group and switches above it, and those above the last group.
         """
-        group = below.first // size
-        widths = np.where(group == group[-1], last, width)
-        at_once = max(MOST_DEALT * self.switches_per_rack // max(width, last), 1)
+        above, widths = self._network_row(dealing.switches), dealing.widths
+        at_once = max(MOST_DEALT * self.switches_per_rack // max(dealing.width, dealing.last), 1)
         total: Counter[float] = Counter()
-        for begin in range(0, len(group), at_once):
+        for begin in range(0, len(widths), at_once):
             some = slice(begin, begin + at_once)
-            total.update(self._dealt(below.at(some), above, up, size, width, widths[some, None]))
+            total.update(self._dealt(dealing.below.at(some), above, dealing, widths[some, None]))
         return dict(sorted(total.items()))
 
-    def _dealt(
-        self, below: "Runs", above: "Runs", up: int, size: int, width: int, group_width: Integers
-    ) -> dict[float, int]:
+    def _dealt(self, below: "Runs", above: "Runs", dealing: "Dealing", group_width: Integers) -> dict[float, int]:
         """The same of some runs of boxes, whose groups have so many switches above them."""
+        up, size, width = dealing.up, dealing.size, dealing.width
         start = (below.first % size * up)[:, None] % group_width
         links = (below.boxes * up)[:, None]
         end = start + links % group_width
@@ -596,6 +606,36 @@ class Cabling:
         wrapped = np.maximum(np.minimum(high, end - group_width) - low, 0)
         dealt = links // group_width * (high - low) + left + wrapped
         return self._joined(below.rack[:, None], above.rack[run], dealt)
+
+    def longest_run(self, level: str, bound: float) -> float:
+        """The longest of the runs that a level has, which is no longer than `longest` says, as sold [m].
+
+        Of links that are dealt out, those of a rack's boxes go to switches side by side, from one of their group to
+        its last and on from its first: to the farthest rack that these stand in.
+        """
+        if self.joins_all(level):
+            return bound
+        dealing = self._dealing(level) if level in ("leaf_spine", "spine_core", "core_super_core") else None
+        if dealing is None:
+            return float(max(getattr(self, level)))
+        below, size, widths = dealing.below, dealing.size, dealing.widths
+        links = np.minimum(below.boxes * dealing.up, widths)
+        if size == self._joining(level)[0] and (links == widths).all():
+            return bound
+        group = below.first // size * dealing.width
+        start = np.where(links == widths, 0, below.first % size * dealing.up % widths)
+        end = start + links
+        farthest = self._farthest(below.rack, group + start, group + np.minimum(end, widths), dealing.switches)
+        over = end > widths
+        if over.any():
+            wrapped = group[over], (group + end - widths)[over]
+            farthest = max(farthest, self._farthest(below.rack[over], *wrapped, dealing.switches))
+        return farthest
+
+    def _farthest(self, rack: Integers, first: Integers, end: Integers, switches: int) -> float:
+        """The longest run from each of some racks to any of the switches above from the first up to an end [m]."""
+        ends = (self.spine_rack(each, switches) for each in (first, end - 1))
+        return self.floor.lengths[int(self.floor.farthest_beside(rack, *ends).max())]
 
     def longest(self, level: str) -> float:
         """The longest run of a level as sold: from every rack of one end to every rack of the other [m].
@@ -728,6 +768,30 @@ class Runs(NamedTuple):
     def at(self, some: slice) -> "Runs":
         """Some of them."""
         return Runs(*(column[some] for column in self))
+
+
+class Dealing(NamedTuple):
+    """Boxes that deal out their links one after another, in groups that have switches of their own above.
+
+    Attributes:
+        below: the boxes, by rack and group.
+        switches: switches above [1].
+        up: links up of a box [1].
+        size, width, last: boxes of a group and switches above it, and those above the last group [1].
+    """
+
+    below: Runs
+    switches: int
+    up: int
+    size: int
+    width: int
+    last: int
+
+    @property
+    def widths(self) -> Integers:
+        """Switches above the group of each run of boxes [1]."""
+        group = self.below.first // self.size
+        return np.where(group == group[-1], self.last, self.width)
 
 
 def _network_rack(centre: Any, index: Any, switches: Any, per_rack: int) -> Any:
