@@ -982,7 +982,7 @@ def test_steps_that_are_timed_together_are_those_of_each_job_alone(monkeypatch: 
         alone = job.plan_job(*each[:3], CATALOG)
         assert alone is not planned
         assert fold((alone.training, alone.bottleneck)) == fold((planned.training, planned.bottleneck))
-        assert alone.exchanges == planned.exchanges
+        assert alone.timing.exchanges == planned.timing.exchanges
 
 
 def test_a_figure_names_what_it_rests_on_and_nothing_else():

@@ -1,16 +1,16 @@
 """What a step and its memory are made of, what doubling a resource would save, and how each number came about."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.catalog.estimate import Z90, Z95, Estimate
 from app.catalog.load import Catalog
-from app.formulas.arrays import Array, any_
+from app.formulas.arrays import Array, any_, minimum, where
 from app.formulas.collectives.group_times import Interconnect, Links
 from app.formulas.collectives.ideal import Machine
 from app.formulas.records import but
@@ -114,12 +114,12 @@ def binding_unit(product: Array) -> Resource:
     return "memory_bandwidth" if whole - closer > 2 * (whole - faster) else "compute"
 
 
-def binding_links(exchanged: Exchanges) -> dict[str, Resource]:
+def binding_links(exchanged: Exchanges) -> dict[str, Any]:
     """The link that bounds each kind of traffic: the network where a group crosses it, unless a faster scale-up link
     saves more of the traffic than a faster network or half the latency, as where GPUs meet over a PCIe bus.
 
     Args:
-        exchanged: of the plan and its what-ifs.
+        exchanged: of the plan and its what-ifs; where it is that of several jobs, the link is an array of one of each.
     """
     layer, step = exchanged.layer, exchanged.step
     replicas = (step.data, step.expert_data, step.gather, step.expert_gather, step.flat_gather)
@@ -133,17 +133,27 @@ def binding_links(exchanged: Exchanges) -> dict[str, Resource]:
     return {name: _binding_link(group) for name, group in groups.items()}
 
 
-def _binding_link(group: tuple[Exchange, ...]) -> Resource:
+def _binding_link(group: tuple[Exchange, ...]) -> Any:
+    crosses = sum(_anywhere(exchange.crosses) for exchange in group) > 0
+    if not any_(crosses):
+        return "scale_up"
     scale_up, *network = (sum(_with(exchange.time, better) for exchange in group) for better in LINKED)
-    crosses = any(any_(exchange.crosses > 0) for exchange in group)
-    return "scale_out" if crosses and not scale_up < min(network) else "scale_up"
+    inside = (scale_up < minimum(*network)) | np.logical_not(crosses)
+    return np.where(inside, "scale_up", "scale_out")
 
 
-def _with(time: Array, better: str) -> float:
-    """The typical time of a part with one resource better, or as it is [s]."""
+def _anywhere(crosses: Array) -> Array:
+    """1 where a group of a job crosses the network in any draw, else 0 [1]."""
+    if isinstance(crosses, np.ndarray) and crosses.ndim > 2:
+        return where(crosses.max(axis=(-2, -1)) > 0, 1.0, 0.0)
+    return float(any_(crosses > 0))
+
+
+def _with(time: Array, better: str) -> Array:
+    """The typical time of a part with one resource better, or as it is: of one job, or of each of several [s]."""
     if not isinstance(time, np.ndarray):
         return float(time)
-    return float((time[WHAT_IFS[better]] if time.ndim > 1 else time).flat[0])
+    return time[..., WHAT_IFS[better], 0] if time.ndim > 1 else float(time[0])
 
 
 BY_ITSELF = frozenset({
@@ -276,10 +286,10 @@ IDEAL_HOPS = ("scale_up_hop", "scale_out_hop", "far_hop")
 """What makes the latency of an exchange in the ideal profile."""
 
 
-def _plain(exchange: Exchange) -> Exchange:
-    """An exchange of the plan and its what-ifs, as the plan's own in its typical draw."""
-    time = exchange.time
-    return Exchange(time.item(0) if isinstance(time, np.ndarray) else time, exchange.crosses)
+def _plain(exchange: Exchange, place: int) -> Exchange:
+    """An exchange of some jobs and their what-ifs, as one job's own in its typical draw."""
+    time, crosses = (_of_job(value, place) for value in vars(exchange).values())
+    return Exchange(time.item(0) if isinstance(time, np.ndarray) else time, crosses)
 
 
 def _each(exchange: Exchange) -> Exchange:
@@ -293,11 +303,6 @@ def _of_job(value: Array, place: int) -> Array:
     return value[place] if isinstance(value, np.ndarray) and value.ndim > 2 else value
 
 
-def _exchange_of_job(exchange: Exchange, place: int) -> Exchange:
-    """An exchange of one of several jobs."""
-    return Exchange(_of_job(exchange.time, place), _of_job(exchange.crosses, place))
-
-
 @lru_cache(maxsize=64)
 def _quicker(cal: arguments.Calibration) -> arguments.Calibration:
     """The constants with the overheads of the what-ifs. Kept: it takes 0.1 ms, the same for every plan of a GPU."""
@@ -309,16 +314,23 @@ def _quicker(cal: arguments.Calibration) -> arguments.Calibration:
 
 @dataclass(frozen=True)
 class Timing:
-    """The step and its what-ifs: (1 + resources, draws), and what it typically exchanges; NaN where nothing fits.
+    """The step and its what-ifs: (1 + resources, draws); NaN where nothing fits.
 
-    ``straggler`` is the step time over what it were without waiting for slower nodes.
+    ``straggler`` is the step time over what it were without waiting for slower nodes. ``sent`` is what all jobs that
+    were timed with this one exchange, and their what-ifs, ``place`` which of them it is.
     """
 
     time: Floats
     parts: tuple[tuple[str, Resource, Floats], ...]
     straggler: Floats
     bottleneck: tuple[Resource, float] | None
-    exchanges: Exchanges | None = None
+    sent: Exchanges | None = None
+    place: int = 0
+
+    @property
+    def exchanges(self) -> Exchanges | None:
+        """What it typically exchanges."""
+        return self.sent and self.sent.each(partial(_plain, place=self.place))
 
     @property
     def gains(self) -> tuple[float | None, ...]:
@@ -385,22 +397,24 @@ def _timed(jobs: Sequence[Planned], layer: _LayerWhatIfs, width: int) -> list[Ti
         inputs.software,
         what_ifs.calibration,
     )
+    bound_by = [(name, np.broadcast_to(link, len(jobs))) for name, link in binding_links(what_ifs.exchanges).items()]
     timings = []
     for place in range(len(jobs)):
         planned = training_step.Step(*(_of_job(part, place) for part in vars(step).values()))
-        exchanged = what_ifs.exchanges.each(partial(_exchange_of_job, place=place))
-        timings.append(_timing(what_ifs.layer, planned, exchanged, inputs.calibration, width))
+        its_links = {name: str(link[place]) for name, link in bound_by}
+        timing = _timing(what_ifs.layer, planned, its_links, inputs.calibration, width)
+        timings.append(but(timing, sent=what_ifs.exchanges, place=place))
     return timings
 
 
 def _timing(
     layer: training_step.Layer,
     step: training_step.Step,
-    exchanged: Exchanges,
+    links: Mapping[str, Any],
     calibration: arguments.Calibration,
     width: int,
 ) -> Timing:
-    """The same of one job: from its layer, its step and its exchanges, with those of the what-ifs."""
+    """The same of one job: from its layer, its step, and the links that bound its traffic."""
     # What is twice as good slows nothing: where the formulas say so, another part of the step is in its way.
     whole = np.asarray(step.time)
     time = np.minimum(whole, whole[:1]) + np.zeros((len(RESOURCES) + 1, width))
@@ -415,7 +429,7 @@ def _timing(
     for row, value in zip(table, named.values(), strict=True):
         row[:] = value
     products = {"linear_layers": layer.products, "attention": layer.attention, "output_head": step.head}
-    bound_by = BOUND_BY | binding_links(exchanged)
+    bound_by: dict[str, Resource] = {**BOUND_BY, **links}
     bound_by |= {name: binding_unit(product) for name, product in products.items()}
     parts = tuple(
         (name, bound_by[name], row)
@@ -427,7 +441,7 @@ def _timing(
         sums[resource] += float(row[0])
     first = max(RESOURCES, key=sums.__getitem__)
     straggler = planned[1].time / (planned[1].time - planned[1].straggler) + np.zeros(width)
-    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])), exchanged.each(_plain))
+    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])))
 
 
 def _itself(value: Array) -> Array:

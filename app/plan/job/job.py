@@ -13,7 +13,6 @@ from app.formulas import transformer
 from app.formulas.arrays import Array
 from app.formulas.records import but
 from app.formulas.training import arguments, compute
-from app.formulas.training.exchanges import Exchanges
 from app.formulas.training.goodput import campaign_time, time_to_train
 from app.formulas.training.search import SearchResult
 from app.formulas.training.stacking import rows_of
@@ -54,7 +53,6 @@ class Job:
 
     ``chosen`` is the quickest configuration that fits, or the one that was given whole and does not, or ``None``.
     ``training`` leaves out alternatives, the cloud and groups: see `alternatives`, `configurations` and `groups`.
-    ``exchanges`` are those of a step, typically.
     """
 
     setup: JobSetup
@@ -64,7 +62,7 @@ class Job:
     memory: Memory[Draws]
     bottleneck: Bottleneck[Draws]
     checkpoints: Checkpointing
-    exchanges: Exchanges | None
+    timing: Timing
 
     @property
     def runs(self) -> bool:
@@ -225,7 +223,7 @@ def _job(asked: AskedJob, chosen: _Chosen, timing: Timing) -> Job:
         memory=memory,
         bottleneck=bottleneck_of(timing, drawn.used, error),
         checkpoints=checkpoints,
-        exchanges=timing.exchanges,
+        timing=timing,
     )
 
 
@@ -309,7 +307,7 @@ def configurations(job: Job) -> tuple[tuple[float, float], ...]:
 def groups(job: Job) -> tuple[GroupTraffic, ...]:
     """What each group of the step sends where."""
     exposed = {part.name: part.time.typical for part in job.training.parts}
-    return tuple(group_traffic(job.setup.inputs, job.chosen, job.exchanges, exposed))
+    return tuple(group_traffic(job.setup.inputs, job.chosen, job.timing.exchanges, exposed))
 
 
 def explanations(job: Job) -> dict[str, Explanation]:
