@@ -165,46 +165,40 @@ def fold(part: Any, sourced: bool = True) -> Any:
     >>> fold(CostLine("nodes", Draws(np.full(257, 2.0)))).cost
     Band(low=2.0, typical=2.0, high=2.0, unit='USD', sources=(), projected=False)
     """
-    draws: dict[tuple[int, str], Draws] = {}
-    _collect(part, "", draws)
-    return _rebuilt(part, "", _bands(draws, sourced)) if draws else part
+    gaps: list[_Gap] = []
+    folded = _with_gaps(part, gaps)
+    if gaps:
+        # Results that share their draws share a band.
+        bands = _bands({(id(draws), unit): draws for _, _, draws, unit in gaps}, sourced)
+        for record_values, name, draws, unit in gaps:
+            record_values[name] = bands[id(draws), unit]
+    return folded
 
 
-def _collect(part: Any, unit: str, draws: dict[tuple[int, str], Draws]) -> None:
-    """Every quantity inside a result, by its identity and its unit: results that share their draws share a band."""
+_Gap = tuple[dict[str, Any], str, Draws, str]
+"""Where a band is to stand: the values of its record, the field, and the draws that it is made from with its unit."""
+
+
+def _with_gaps(part: Any, gaps: list[_Gap]) -> Any:
+    """A copy of a result that is to have bands in place of its draws, adding where; itself where it has none."""
     kind: Any = type(part)
-    if kind is Draws:
-        draws[id(part), unit] = part
-    elif kind is tuple:
-        for inner in part:
-            _collect(inner, unit, draws)
-    else:
-        for name, field_unit in _quantity_fields(kind):
-            value = getattr(part, name)
-            if type(value) is Draws:  # as most are: without a call of their own
-                draws[id(value), field_unit] = value
-            else:
-                _collect(value, field_unit, draws)
-
-
-def _rebuilt(part: Any, unit: str, bands: Mapping[tuple[int, str], Band | None]) -> Any:
-    """The same result with bands in place of its draws; itself where it has none."""
-    kind: Any = type(part)
-    if kind is Draws:
-        return bands[id(part), unit]
+    before = len(gaps)
     if kind is tuple:
-        return tuple([_rebuilt(inner, unit, bands) for inner in part])
-    folded = {}
-    for name, field_unit in _quantity_fields(kind):
-        value = getattr(part, name)
-        band = bands[id(value), field_unit] if type(value) is Draws else _rebuilt(value, field_unit, bands)
-        if band is not value:
-            folded[name] = band
-    if not folded:
+        inner = tuple([_with_gaps(each, gaps) for each in part])
+        return inner if len(gaps) > before else part
+    names = _quantity_fields(kind)
+    if not names:
         return part
-    rebuilt = object.__new__(kind)
-    vars(rebuilt).update(vars(part), **folded)  # twice as quick as to construct a frozen record anew
-    return rebuilt
+    copy = object.__new__(kind)  # twice as quick as to construct a frozen record anew
+    values = vars(copy)
+    values.update(vars(part))
+    for name, unit in names:
+        value = values[name]
+        if type(value) is Draws:  # as most are: without a call of their own
+            gaps.append((values, name, value, unit))
+        else:
+            values[name] = _with_gaps(value, gaps)
+    return copy if len(gaps) > before else part
 
 
 @cache
@@ -292,8 +286,10 @@ def _sorted_interval(
         above = typical * np.exp(np.hypot(np.log(high / typical), residual))
     drawn = (np.asarray(residual) == 0) | (low <= 0)
     below, above = np.where(drawn, low, below), np.where(drawn, high, above)
-    low_end = np.where(below == typical, below, rounded(below, DIGITS, np.floor))
-    return low_end, np.where(above == typical, above, rounded(above, DIGITS, np.ceil))
+    ends = np.stack((below, -above))  # of which both are rounded down
+    exact = ends == np.stack((typical, -typical))
+    low_end, high_end = np.where(exact, ends, rounded(ends, DIGITS, np.floor))
+    return low_end, -high_end
 
 
 def _provenance(used: Sequence[Estimate], sourced: bool) -> tuple[tuple[str, ...], bool]:
