@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from app import units
-from app.catalog.entries import Gpu
 from app.catalog.load import Catalog
 from app.catalog.sampling import Sampling
 from app.formulas.arrays import Array
@@ -34,12 +32,13 @@ from app.plan.scenario import Scenario
 from app.plan.site_calibration import Sweep, calibrate
 from app.validation.row_names import (
     Network,
-    family_of,
     gpu_named,
     link_named,
     network_named,
     network_refused,
     network_taken,
+    ports_of,
+    rate_of_a_gpu,
     rate_stated,
     taken_for,
     taken_text,
@@ -64,9 +63,6 @@ ALIASES = {
 }  # fmt: skip
 """Other names for the same thing. Send-receive moves a message one hop, like a broadcast; the root of a gather or
 scatter has as many bytes for each peer, one way, as each rank of an all-to-all."""
-
-BUILT_IN = ("efa",)
-"""Families whose adapters a cloud builds into its servers."""
 
 ONE_PROCESS = re.compile(
     r"\b(?:single|one|1)[ -]process\b"
@@ -210,7 +206,7 @@ def _question(
     scale_up = link_named(cells["scale_up"], gpu, catalog)
     if not algorithm and nodes == 1 and NO_MULTICAST.search(cells["note"]):
         algorithm = "ring"  # what is left to a node for large messages
-    settings = _network(cells, named, gpus_per_node, catalog.gpus[gpu], catalog) | {
+    settings = _network(cells, named, gpus_per_node, gpu, catalog) | {
         "gpu": gpu,
         "gpus": nodes * gpus_per_node,
         "gpus_per_node": gpus_per_node,
@@ -249,35 +245,13 @@ def _as_run(question: Scenario, forced: Mapping[str, str], collective: str, cata
 
 
 def _network(
-    cells: Mapping[str, str], named: Network, gpus_per_node: int, card: Gpu, catalog: Catalog
+    cells: Mapping[str, str], named: Network, gpus_per_node: int, gpu: str, catalog: Catalog
 ) -> dict[str, Any]:
-    """The network of a row: the generation of its family whose ports give a GPU its rate, in about the usual number.
-
-    Where none gives it exactly, the nearest stands, and the rate of a GPU is asked for as such. Adapters that come with
-    the server are no younger than its GPUs.
-    """
-    platform = catalog.platforms[card.platform]
-    family = family_of(named.family, catalog)
-    share = (named.port_rate or platform.nic_rate.typical) * platform.nics_per_node / platform.gpus_per_node
-    rate = rate_stated(cells["gbps_per_gpu"]) or share
-    usual = platform.nics_per_node * gpus_per_node / platform.gpus_per_node
-    ports = {
-        key: rate * gpus_per_node / entry.port_rate.typical
-        for key, entry in catalog.scale_out.items()
-        if entry.family == family
-    }
-    if family in BUILT_IN and card.year:
-        ports = {key: count for key, count in ports.items() if (catalog.scale_out[key].year or 0) <= card.year} or ports
-    exact = {key: count for key, count in ports.items() if count >= 1 and abs(count - round(count)) < 1e-9}
-    candidates = exact or ports
-    generation = min(candidates, key=lambda key: abs(np.log(candidates[key] / usual)))
-    nics = max(1, ceil(ports[generation] - 1e-9))
-    return {
-        "scale_out": generation,
-        "nics_per_node": nics,
-        "network_rate": None if exact else rate,
-        "gpudirect": family not in ("infiniband", "roce") or not NO_GPUDIRECT.search(cells["note"]),
-    }
+    """The network of a row, and whether its adapters reach the memory of GPUs."""
+    rate = rate_stated(cells["gbps_per_gpu"]) or rate_of_a_gpu(named, gpu, catalog)
+    ports = ports_of(named.family, rate, gpus_per_node, gpu, catalog)
+    by_host = ports.family in ("infiniband", "roce") and NO_GPUDIRECT.search(cells["note"])
+    return ports.fields | {"gpudirect": not by_host}
 
 
 # Prediction ----------------------------------------------------------------------------------------------------------

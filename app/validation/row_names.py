@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from math import ceil, log
+from typing import Any, NamedTuple, Protocol
 
 from app.catalog.load import Catalog
 from app.catalog.names import entries_called, word_set
@@ -176,6 +177,60 @@ def family_of(family: str, catalog: Catalog) -> str:
     """
     known = any(entry.family == family for entry in catalog.scale_out.values())
     return family if known else ANOTHER if family else UNSTATED
+
+
+BUILT_IN = ("efa",)
+"""Families whose adapters a cloud builds into its servers."""
+
+
+class Ports(NamedTuple):
+    """The ports of a node that give each of its GPUs a rate.
+
+    ``generation`` is a key of the catalogue, ``nics`` how many of its ports, ``rate`` that of a GPU where these do not
+    come to it.
+    """
+
+    family: str
+    generation: str
+    nics: int
+    rate: float | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The same as fields of a scenario."""
+        return {"scale_out": self.generation, "nics_per_node": self.nics, "network_rate": self.rate}
+
+
+def ports_of(family: str, rate: float, gpus_per_node: int, gpu: str, catalog: Catalog) -> Ports:
+    """The generation of a family whose ports give a GPU its rate, in about as many as its usual server has.
+
+    Where none gives it exactly, the nearest stands, and the rate of a GPU is asked for as such. Adapters that come with
+    the server are no younger than its GPUs: 400 Gb/s of EFA are 32 ports of 100 in the servers of H100, 8 of 400 in
+    those of B200.
+
+    >>> from app.catalog.load import load_catalog
+    >>> book = load_catalog()
+    >>> [ports_of("efa", 50e9, 8, gpu, book)[1:] for gpu in ("h100-sxm", "h200-sxm", "b200-sxm")]
+    [('efa-100', 32, None), ('efa-200', 16, None), ('efa-400', 8, None)]
+    """
+    card = catalog.gpus[gpu]
+    platform = catalog.platforms[card.platform]
+    usual = platform.nics_per_node * gpus_per_node / platform.gpus_per_node
+    family = family_of(family, catalog)
+    entries = [entry for entry in catalog.scale_out.values() if entry.family == family]
+    if family in BUILT_IN and card.year:
+        entries = [entry for entry in entries if (entry.year or 0) <= card.year] or entries
+    counts = {entry.key: rate * gpus_per_node / entry.port_rate.typical for entry in entries}
+    exact = {key: count for key, count in counts.items() if count >= 1 and abs(count - round(count)) < 1e-9}
+    candidates = exact or counts
+    generation = min(candidates, key=lambda key: abs(log(candidates[key] / usual)))
+    return Ports(family, generation, max(1, ceil(counts[generation] - 1e-9)), None if exact else rate)
+
+
+def rate_of_a_gpu(named: Network, gpu: str, catalog: Catalog) -> float:
+    """What a GPU has of a network whose row does not say: its share of the ports of its usual server [B/s]."""
+    platform = catalog.platforms[catalog.gpus[gpu].platform]
+    return (named.port_rate or platform.nic_rate.typical) * platform.nics_per_node / platform.gpus_per_node
 
 
 def network_refused(family: str) -> str:

@@ -25,8 +25,15 @@ from app.plan.job import calibration
 from app.plan.job.inputs import RECOMPUTE, SHARDING, JobRequest, JobSetup, named, step_inputs
 from app.plan.job.shape import shape
 from app.plan.scenario import ModelRequest, ParallelismRequest, Scenario
-from app.units import parse
-from app.validation.row_names import family_of, network_named, network_refused, network_taken, rate_stated
+from app.validation.row_names import (
+    Network,
+    network_named,
+    network_refused,
+    network_taken,
+    ports_of,
+    rate_of_a_gpu,
+    rate_stated,
+)
 from app.validation.statistics import number, reading
 from app.validation.training_words import OF_SHAPE, in_words
 
@@ -194,25 +201,6 @@ def model_of(row: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
     return fields
 
 
-def network_of(family: str, rate: float | None, gpus_per_node: int, gpu: str, catalog: Catalog) -> tuple[str, int]:
-    """The generation of a network family and the NICs of a node that give each GPU its rate; blank: its platform's.
-
-    Of several, the one with as many NICs as GPUs, or nearest to that.
-    """
-    platform = catalog.platforms[catalog.gpus[gpu].platform]
-    if rate is None:
-        rate = platform.nic_rate.typical * platform.nics_per_node / platform.gpus_per_node
-    family = family_of(family, catalog)
-    choices = []
-    for entry in catalog.scale_out.values():
-        if entry.family == family:
-            nics = rate * gpus_per_node / entry.port_rate.typical
-            count = max(round(nics), 1)
-            choices.append((round(abs(count / nics - 1), 9), abs(count - gpus_per_node), entry.key, count))
-    _, _, key, count = min(choices)
-    return key, count
-
-
 def read(path: Path, catalog: Catalog) -> tuple[list[Row], list[dict[str, str]]]:
     """The rows of a file that can be predicted, and those that cannot, with the reason."""
     rows: list[Row] = []
@@ -334,17 +322,15 @@ def cluster_of(raw: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
     gpu, gpus = raw["gpu"], whole(raw["gpus"]) or 1
     platform = catalog.platforms[catalog.gpus[gpu].platform]
     node = whole(raw.get("gpus_per_node")) or platform.gpus_per_node
-    rate = number(raw.get("gbps_per_gpu"))
-    scale_out, nics = network_of(
-        raw.get("scale_out", ""), parse(f"{rate} Gb/s", "B/s") if rate else None, min(node, gpus), gpu, catalog
-    )
+    named = Network(raw.get("scale_out", ""), None)
+    rate = rate_stated(raw.get("gbps_per_gpu", "")) or rate_of_a_gpu(named, gpu, catalog)
+    ports = ports_of(named.family, rate, min(node, gpus), gpu, catalog)
     return {
         "gpu": gpu,
         "gpus": gpus,
         "gpus_per_node": min(node, gpus),
         "scale_up_domain": evenly(gpus, whole(raw.get("scale_up_domain")) or max(node, platform.scale_up_domain), node),
-        "scale_out": scale_out,
-        "nics_per_node": nics,
+        **ports.fields,
     }
 
 

@@ -5,7 +5,16 @@ from collections.abc import Iterator, Mapping
 
 from app.catalog.load import Catalog
 from app.plan.scenario import SHAPE
-from app.validation.row_names import GIGABIT, dense_size, gpu_named, model_named, network_named, rate_stated, word
+from app.validation.row_names import (
+    GIGABIT,
+    dense_size,
+    gpu_named,
+    model_named,
+    network_named,
+    rate_of_a_gpu,
+    rate_stated,
+    word,
+)
 from app.validation.statistics import number
 
 PRECISIONS = (
@@ -70,8 +79,7 @@ def _network(cells: Mapping[str, str], gpu: str, catalog: Catalog) -> dict[str, 
     """The family of network, and the rate for a GPU in Gb/s where a row, or the name of its network, says so."""
     named, rate = network_named(cells.get("scale_out", ""), catalog), rate_stated(cells.get("gbps_per_gpu", ""))
     if rate is None and named.port_rate is not None and gpu:
-        platform = catalog.platforms[catalog.gpus[gpu].platform]
-        rate = named.port_rate * platform.nics_per_node / platform.gpus_per_node
+        rate = rate_of_a_gpu(named, gpu, catalog)
     return {"scale_out": named.family, "gbps_per_gpu": f"{rate / GIGABIT:.9g}" if rate else ""}
 
 

@@ -58,3 +58,28 @@ def test_one_node_needs_no_network(tmp_path, module, row):
     one = row | ({"nodes": 1} if "nodes" in row else {"gpus": 8})
     ((read_row,), _) = read(module, tmp_path, one | {"scale_out": "", "gbps_per_gpu": ""})
     assert not read_row.taken
+
+
+@pytest.mark.parametrize(("module", "row"), [(collective_runs, SWEEP), (training_rows, STEP)])
+@pytest.mark.parametrize(
+    ("gpu", "written", "rate", "expected"),
+    [
+        ("h100-sxm", "InfiniBand", 400, ("infiniband-ndr", 8, None)),
+        ("h100-sxm", "InfiniBand", 200, ("infiniband-hdr", 8, None)),
+        ("h100-sxm", "HDR", "", ("infiniband-hdr", 8, None)),
+        ("h100-sxm", "", "", ("infiniband-ndr", 8, None)),
+        ("h100-sxm", "RoCE", 50, ("roce-100", 4, None)),
+        ("h100-sxm", "RoCE", 70, ("roce-100", 6, 8.75e9)),
+        ("h100-sxm", "EFA", 400, ("efa-100", 32, None)),
+        ("h200-sxm", "EFA", 400, ("efa-200", 16, None)),
+        ("b200-sxm", "EFA", 400, ("efa-400", 8, None)),
+        ("b300-sxm", "EFA", 800, ("efa-400", 16, None)),
+    ],
+)
+def test_a_rate_of_a_gpu_is_the_same_generation_and_ports_of_a_node(
+    tmp_path, module, row, gpu, written, rate, expected
+):
+    """P5 has 32 ports of 100 Gb/s and P6 eight of 400, in a measured step as in a measured collective."""
+    ((read_row,), _) = read(module, tmp_path, row | {"gpu": gpu, "scale_out": written, "gbps_per_gpu": rate})
+    question = read_row.question
+    assert (question.scale_out, question.nics_per_node, question.network_rate) == expected

@@ -468,20 +468,6 @@ def test_blank_settings_are_left_to_the_stack_and_blank_degrees_are_filled(tmp_p
     assert (scenario.tensor_parallel, scenario.pipeline_parallel, scenario.sharding) == (2, 1, "optimizer")
 
 
-@pytest.mark.parametrize(
-    ("family", "rate", "node", "expected"),
-    [
-        ("infiniband", 50e9, 8, ("infiniband-ndr", 8)),
-        ("infiniband", 25e9, 8, ("infiniband-hdr", 8)),
-        ("roce", 6.25e9, 8, ("roce-100", 4)),
-        ("efa", 100e9, 8, ("efa-400", 16)),
-        ("", None, 8, ("infiniband-ndr", 8)),
-    ],
-)
-def test_a_rate_for_each_gpu_is_a_generation_and_a_number_of_nics(family, rate, node, expected):
-    assert training_rows.network_of(family, rate, node, "h100-sxm", CATALOG) == expected
-
-
 def test_a_row_that_no_scenario_can_hold_says_why(tmp_path):
     path = tmp_path / "rows.csv"
     wide = {**BLANK, "gpu": "h100-sxm", "tensor_parallel": "100000"}
