@@ -13,9 +13,10 @@ from app.plan.bill_of_materials import ZERO, Line, PricedDesign, draws_or_nan
 from app.plan.cheapest_design import choose
 from app.plan.cluster import Cluster
 from app.plan.prices import PriceList
-from app.plan.result import Links
+from app.plan.result import Finding, Links
 from app.plan.scenario import NetworkRequest
 from app.plan.switches import SwitchPair, candidates
+from app.units import show
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +69,41 @@ def auxiliary_networks(
             + boxes
         )
         yield _out_of_band(ports, int(rates["out_of_band_uplinks"].typical), catalog, prices)
+
+
+def storage_findings(cluster: Cluster, networks: tuple[AuxiliaryNetwork, ...]) -> Iterator[Finding]:
+    """What a storage network that is asked for takes for granted, or why none is planned."""
+    platform, port = cluster.platform, cluster.scale_out
+    if not platform.storage_nics:
+        yield Finding(
+            "warning",
+            "no-storage-ports",
+            f"{platform.short_name} has no ports for storage in the catalogue beside those of the compute network: no "
+            "storage network is planned.",
+            ("storage_network", "platform"),
+            "Leave it out where storage is reached over the compute network, or choose another server.",
+            {"storage_network": False},
+        )
+    elif not any(network.role == "storage" for network in networks):
+        yield Finding(
+            "warning",
+            "no-storage-network",
+            f"No switches of {port.name} in the catalogue join the storage ports of {cluster.nodes:,} nodes: no "
+            "storage network is planned.",
+            ("storage_network", "scale_out"),
+            "Leave it out, or choose another network.",
+            {"storage_network": False},
+        )
+    else:
+        yield Finding(
+            "note",
+            "storage-rate-assumed",
+            f"Storage ports are taken to be as those of the compute network, {port.name} of "
+            f"{show(port.port_rate.typical, 'b/s')}: the catalogue does not know the rate of the storage cards of "
+            f"{platform.short_name}. Slower ones need fewer and cheaper switches.",
+            ("storage_network", "scale_out"),
+            "Plan a storage network of another kind as a plan of its own.",
+        )
 
 
 Asked = tuple[tuple[SwitchPair, ...], Cluster, NetworkRequest]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from math import isnan
+from math import isfinite, isnan
 from typing import Any, NamedTuple
 
 from app import __version__
@@ -179,7 +179,7 @@ def _training(
             chain(
                 of_question(cluster, scenario, catalog),
                 chain(of_network, job.findings, reduction.findings, of_cost),
-                capacity_findings(job.storage, scenario.storage_capacity, scenario.storage_network),
+                capacity_findings(job.storage, scenario.storage_capacity, isfinite(network.storage_rate)),
                 network_findings(job.storage, network.storage_rate, scenario.part(OperationRequest)),
             )
         ),

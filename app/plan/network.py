@@ -22,7 +22,13 @@ from app.formulas.fabric import bisection, layouts, placement
 from app.formulas.fabric.cabling import Counts
 from app.formulas.records import but
 from app.plan import bill_of_materials, findings, reference_designs
-from app.plan.auxiliary_networks import Asked, AuxiliaryNetwork, asked_beside, auxiliary_networks
+from app.plan.auxiliary_networks import (
+    Asked,
+    AuxiliaryNetwork,
+    asked_beside,
+    auxiliary_networks,
+    storage_findings,
+)
 from app.plan.band import Draws
 from app.plan.bill_of_materials import UNKNOWN, ZERO, PricedDesign, draws_or_nan
 from app.plan.cables import Cable, cable_list
@@ -143,7 +149,7 @@ class Network:
     @property
     def storage_rate(self) -> float:
         """What the links of the storage servers carry; infinite where no network of theirs is planned [B/s]."""
-        of_nodes = self.cluster.nodes * self.cluster.platform.storage_nics
+        of_nodes = self.cluster.with_spares().nodes * self.cluster.platform.storage_nics
         links = (each.links.node_leaf - of_nodes for each in self.auxiliary if each.role == "storage")
         return self.cluster.scale_out.port_rate.typical * next(links, inf)
 
@@ -571,6 +577,8 @@ def _findings(network: Network) -> Iterator[Finding]:
         yield Finding("note", "one-node", text, ("gpus",))
     yield from _of_controls(network)
     yield from _of_paths(network)
+    if request.storage_network:
+        yield from storage_findings(cluster, network.auxiliary)
     if network.link_is_missing:
         yield Finding(
             "note",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.catalog.load import load_catalog
-from app.plan.evaluate import evaluate
+from app.plan.evaluate import evaluate, evaluate_network
 from app.plan.long_parts import SOURCES
 from app.plan.network import network_of
 from app.plan.scenario import Scenario
@@ -137,3 +137,35 @@ def test_storage_that_is_typed_stands_beyond_its_links_and_is_warned_of() -> Non
     answer = plan(gpus=64, model="llama-3-8b", storage_network=True, storage_bandwidth="10 TB/s")
     assert answer.storage.write_bandwidth.high == 10e12
     assert "storage-beyond-its-network" in {finding.code for finding in answer.findings}
+
+
+def test_a_storage_network_says_whose_rate_its_ports_are_taken_to_have() -> None:
+    answer = plan(gpu="gb300", gpus=1152, scale_out="infiniband-xdr", storage_network=True)
+    (said,) = (finding for finding in answer.findings if finding.code == "storage-rate-assumed")
+    assert (said.severity, "800 Gb/s" in said.message.replace("\u202f", " ")) == ("note", True)
+    assert "storage-rate-assumed" not in {finding.code for finding in plan(gpus=64).findings}
+
+
+def test_a_server_without_storage_ports_has_no_storage_network_and_says_so() -> None:
+    asked = {"platform": "aws-p5en", "gpu": "h200-sxm", "scale_out": "efa-200", "gpus": 64, "model": "llama-3-8b"}
+    answer = plan(**asked, storage_network=True)
+    codes = {finding.code for finding in answer.findings}
+    assert not [network for network in answer.fabric.networks if network.role == "storage"]
+    assert "no-storage-ports" in codes
+    assert not codes & {"storage-not-bought", "storage-rate-assumed"}
+    (said,) = (finding for finding in answer.findings if finding.code == "no-storage-ports")
+    assert "no-storage-ports" not in {finding.code for finding in plan(**{**asked, **said.changes}).findings}
+
+
+def test_a_storage_network_too_large_for_its_switches_says_so() -> None:
+    answer = evaluate_network(Scenario(gpus=1_000_000, scale_out="infiniband-edr", storage_network=True), CATALOG)
+    assert "no-storage-network" in {finding.code for finding in answer.findings}
+
+
+def test_ports_of_spare_nodes_are_none_of_the_storage_servers() -> None:
+    alone, spared = (
+        network_of(Scenario(gpus=1024, storage_network=True, spare_nodes=spares), CATALOG).storage_rate
+        for spares in (0, 8)
+    )
+    # a quarter as many links of servers as of 128 and of 136 nodes, two each
+    assert (alone, spared) == (64 * 50e9, 68 * 50e9)
