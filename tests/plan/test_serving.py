@@ -38,6 +38,26 @@ def test_a_limit_on_the_time_per_token_is_kept() -> None:
     assert serving.interactivity.typical == pytest.approx(1 / serving.tpot.typical)
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"gpus": 64, "prefill_tensor_parallel": 2, "decode_tensor_parallel": 4}, True),
+        ({"gpus": 64, "prefill_tensor_parallel": 8, "decode_tensor_parallel": 4}, False),  # no room for both in a node
+        ({"gpus": 8, "prefill_tensor_parallel": 2, "decode_tensor_parallel": 4}, False),  # all GPUs share one
+        ({"gpus": 64, "serving": "aggregated"}, False),
+    ],
+)
+def test_pools_that_could_meet_in_a_domain_say_that_they_pass_the_network(asked: dict[str, object], said: bool) -> None:
+    one_stage = {"prefill_pipeline_parallel": 1, "decode_pipeline_parallel": 1} if "serving" not in asked else {}
+    answer = evaluated(
+        **{"model": "llama-3-70b", "serving": "disaggregated", "input_tokens": 4000, **one_stage, **asked}
+    )
+    notes = [finding.message for finding in answer.findings if finding.code == "pools-over-network"]
+    assert bool(notes) == said
+    # 80 layers, 2 · 8 heads of 128 in 16 bit, 4,000 tokens: 1.31 GB from two ports, 42.5 GB/s each
+    assert not said or all("of 2 and 4 GPUs" in note and "15.4\u202fms" in note for note in notes)
+
+
 def test_an_all_reduce_beyond_a_domain_takes_what_the_cluster_says_of_it() -> None:
     # 126 layers of Llama 3.1 405B, two each, of 8,192 tokens of 16,384 numbers in 16 bit: 268 MB
     asked = {"model": "llama-3-405b", "input_tokens": 8192, "message": 8192 * 16384 * 2, "engine": "sglang"}

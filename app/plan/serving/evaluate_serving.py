@@ -10,6 +10,7 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
+from app.formulas.serving.disaggregation import transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import prefix_bytes, sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time, break_even_load, cost_of_tokens, users_served
@@ -33,7 +34,7 @@ from app.plan.serving.serving_breakdown import (
     pools_of,
     transfer_of,
 )
-from app.plan.serving.serving_inputs import Setting, residual, setting
+from app.plan.serving.serving_inputs import ServingInputs, Setting, residual, setting
 from app.plan.serving.serving_plan import ServingPlan, overload, plan_serving
 from app.plan.serving.serving_search import FIELDS, MOST_STAGES, asks_for_a_load, layouts, limits_of, stack_layouts
 from app.plan.serving.two_pools import (
@@ -41,8 +42,10 @@ from app.plan.serving.two_pools import (
     SIZES,
     Operation,
     PoolName,
+    PromptPool,
     asks_for_pools,
     in_pool,
+    link_between,
     pool_fields,
     pools_asked,
 )
@@ -263,6 +266,8 @@ def serving_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:
         )
     if it.question.prefix_hits and plan.operation:
         yield prefix_shared(plan, plan.operation)
+    if plan.operation and plan.operation.prompts:
+        yield from pools_over_network(it, plan.inputs, int(plan.operation.layout.gpus), plan.operation.prompts)
     if it.family == "linear" or it.model.sparse_keys:
         yield Finding(
             "note",
@@ -286,6 +291,23 @@ def prefix_shared(plan: ServingPlan, operation: Operation) -> Finding:
         f"{unshared:,} fit."
     )
     return Finding("note", "prefix-shared", text, ("prefix_hits",), f"Then run at most {unshared:,} in a replica.")
+
+
+def pools_over_network(it: Setting, inputs: ServingInputs, answering: int, prompts: PromptPool) -> Iterator[Finding]:
+    """That keys and values pass the network though a domain has room for a replica of each pool."""
+    taken, reach = int(prompts.layout.gpus), int(np.min(inputs.gpu.reach))
+    if it.question.gpus <= reach or taken + answering > reach:
+        return
+    time = float(np.asarray(transfer_time(transfer_bytes(inputs.model, inputs.load), link_between(it, inputs) * taken)))
+    yield Finding(
+        "note",
+        "pools-over-network",
+        f"The keys and values of every prompt are taken to go to the other pool over the network, {show(time, 's')} of "
+        f"the time to first token. A replica of each pool, of {taken} and {answering} GPUs, has room in one domain of "
+        f"{reach}, where they would go over {it.cluster.scale_up.name}; pools in pairs are not modelled.",
+        ("serving", "scale_up_domain"),
+        "Where your scheduler pairs them within a domain, plan the GPUs of one domain alone.",
+    )
 
 
 TRIES = 5
