@@ -307,6 +307,13 @@ def test_goodput_of_a_large_run():
     assert np.all(others < share)
 
 
+@pytest.mark.filterwarnings("error")
+def test_failures_at_absurd_rates_leave_no_progress_rather_than_no_number():
+    shares = goodput.goodput(np.array([1e-9, 1e-2, 1.0, 1e3, 1e9]), 60, 600, 1e7)
+    assert np.all(np.diff(shares) <= 0)
+    assert shares[2:].tolist() == [0.0, 0.0, 0.0]
+
+
 def test_a_cluster_that_fails_faster_than_it_restarts_makes_little_progress():
     # A failure every 300 s, 200 s between checkpoints of 60 s, 600 s to restart: 200/300 / (e^2 · (e^(260/300) - 1)).
     share = float(goodput.goodput(1 / 300, 60, 200, 600))

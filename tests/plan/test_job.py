@@ -248,8 +248,10 @@ def test_the_largest_clusters_make_progress_all_the_same(gpus: int):
     assert np.all(made.training.time_to_train.values > 0)
 
 
-def test_a_cluster_that_only_restarts_is_a_finding():
-    made = draft(failure_rate="1 /h", restart_time="1 h", gpus=64)
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("rate", ["1 /h", "1 /s"])
+def test_a_cluster_that_only_restarts_is_a_finding(rate: str):
+    made = draft(failure_rate=rate, restart_time="1 h", gpus=64)
     assert "no-progress" in [finding.code for finding in made.findings]
     assert np.isnan(made.training.time_to_train.typical)
     assert np.isfinite(made.training.step_time.typical)

@@ -169,7 +169,8 @@ def goodput(failures: Array, checkpoint_time: Array, interval: Array, restart_ti
     """Share of time that makes progress, A = λ τ / (e^(λ r) (e^(λ (τ + δ)) - 1)).
 
     Writing a checkpoint every τ costs δ/τ; a failure loses what was done since the last one and the restart, and may
-    come during either again. While losses are small this is 1 - δ/τ - λ (τ/2 + r).
+    come during either again. While losses are small this is 1 - δ/τ - λ (τ/2 + r). It is worked out as
+    e^(-λ (r + τ + δ)) λ τ / (1 - e^(-λ (τ + δ))), which falls to none where failures leave no time.
 
     Args:
         failures: failures of the whole cluster in a second, λ; more than none [1/s].
@@ -186,6 +187,6 @@ def goodput(failures: Array, checkpoint_time: Array, interval: Array, restart_ti
     >>> round(float(goodput(failures=1 / 10_000, checkpoint_time=50, interval=1000, restart_time=500)), 3)
     0.859
     """
-    lost = np.exp(failures * restart_time) * np.expm1(failures * (interval + checkpoint_time))
-    share: Array = failures * interval / lost
+    kept = np.exp(-failures * (restart_time + interval + checkpoint_time))
+    share: Array = kept * failures * interval / -np.expm1(-failures * (interval + checkpoint_time))
     return share
