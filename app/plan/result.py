@@ -748,7 +748,7 @@ class Costs(Generic[Q]):
     per_gpu_hour: Q = result(
         "USD/h",
         "Cost of a GPU-hour, owned",
-        "Total over GPUs and hours of the lifetime.",
+        "Total over GPUs and hours of the lifetime: the building is paid off with the GPUs, though it outlasts them.",
         formula="costs.per_gpu_time",
         show=("costs",),
     )

@@ -58,11 +58,14 @@ class Way(Generic[Q]):
         "own-hall, colocation, lease, reserved-3-years, reserved-1-year or on-demand.",
         words="way",
     )
-    capital: Q = result("USD", "Capital per GPU", "What is paid for one GPU with its share of nodes and networks.")
+    capital: Q = result(
+        "USD", "Capital per GPU", "What is paid for one GPU with its share of nodes, networks and hall."
+    )
     per_year: Q = result(
         "USD/year",
         "Cost of a GPU-year",
-        "Capital spread over the term with interest, hosting, energy, support and staff; or the rent of a year.",
+        "Capital spread over the term with interest, a hall of one's own over the life of buildings; hosting, energy, "
+        "support and staff; or the rent of a year.",
         formula="costs.annuity",
     )
     per_gpu_hour: Q = result(

@@ -3,15 +3,18 @@
 import numpy as np
 import pytest
 
+from app import units
 from app.catalog.load import load_catalog
 from app.formulas import costs
 from app.plan.band import fold
+from app.plan.declarations import declared
 from app.plan.evaluate import evaluate
 from app.plan.network import network_of
+from app.plan.result import Costs
 from app.plan.scenario import Scenario
 from app.plan.total_cost import ownership
 from app.report.charts import curve_charts, svg
-from app.studies.buy_or_rent import BuyOrRent, Terms, against_use, buy_or_rent
+from app.studies.buy_or_rent import BuyOrRent, Terms, Way, against_use, buy_or_rent
 from app.studies.network_costs import CostQuestion
 from tests.bands import typical
 
@@ -204,3 +207,18 @@ def test_the_chart_against_use_ends_at_all_of_the_time_and_tells_every_way_by_it
     picture = svg.inline(drawn, "use")
     for way in curve.series:
         assert picture.count(f">{way.name}</text>") == 1
+
+
+def test_a_plan_pays_the_building_off_with_its_gpus_and_a_hall_of_ones_own_over_the_life_of_buildings() -> None:
+    """Each says so: the one is the money of a lifetime, the other a year of owning. $0.34 and $0.22 of an hour."""
+    assert "the building is paid off with the GPUs" in declared(Costs)["per_gpu_hour"].meaning
+    assert "a hall of one's own over the life of buildings" in declared(Way)["per_year"].meaning
+    plan, table = evaluate(Scenario(), CATALOG).costs, CATALOG.operations["ownership"]
+    building = next(part.cost.typical for part in plan.capital_parts if part.name == "infrastructure") / 1024
+    ways = {way.way: way for way in compared().ways}
+    assert ways["own-hall"].capital.typical - ways["colocation"].capital.typical == pytest.approx(building)
+    hours, years = 8766 * 5, table["building_life"].typical / units.parse("1 year", "s")
+    of_a_year = float(costs.annuity(building, 0.0, years, table["interest"].typical))
+    assert (building / hours, of_a_year / 8766) == pytest.approx((0.34, 0.22), abs=0.01)
+    rest = (plan.total.typical - 1024 * building) / 1024 / hours
+    assert plan.per_gpu_hour.typical - rest == pytest.approx(building / hours)
