@@ -608,9 +608,18 @@ def _uncabled(network: PricedDesign) -> Iterator[Finding]:
     )
 
 
+LONG_HALL = 64
+"""Rows of racks one behind the other beyond which lengths of links are said to rest on a hall that nobody builds."""
+
+
 def _too_long(prices: PriceList, network: PricedDesign) -> Iterator[Finding]:
-    """Links longer than anything in the catalogue reaches."""
-    lengths = network.wanted.longest(prices.catalog)
+    """Links longer than anything in the catalogue reaches, or as long as the hall that racks are taken to stand in."""
+    lengths, cabling = network.wanted.longest(prices.catalog), network.cabling
+    floor, hall = cabling.floor, cabling.rows * cabling.floor.row_pitch
+    stand = (
+        f"{cabling.compute_racks:,} racks are taken to stand in {cabling.rows:,} rows of {floor.per_row}, "
+        f"one behind the other over {hall:,.0f} m"
+    )
     reached = {level: medium.reach for level, medium in network.media.items() if medium}
     short = {level: reach for level, reach in reached.items() if reach < lengths[level]}
     if short:
@@ -620,9 +629,18 @@ def _too_long(prices: PriceList, network: PricedDesign) -> Iterator[Finding]:
             "cable-too-long",
             f"Links {' and '.join(map(_hyphened, short))} are up to {longest:,.0f} m long, as cables are sold; no "
             f"module of the catalogue for them reaches farther than {max(short.values()):,.0f} m. They are priced as "
-            "those that do.",
+            f"those that do. {stand}.",
             ("switch",),
-            "Ask for modules that reach so far, or stand racks nearer: rows are taken to stand one behind the other.",
+            "Ask for modules that reach so far, or stand several rows side by side.",
+        )
+    elif cabling.rows > LONG_HALL and lengths:
+        yield Finding(
+            "note",
+            "long-hall",
+            f"{stand}: the links {_hyphened(max(lengths, key=lambda level: lengths[level]))} are up to "
+            f"{max(lengths.values()):,.0f} m long, as cables are sold, and the fabric's latency has the light in them.",
+            ("gpus",),
+            "Several rows side by side make the longest links shorter; what the network costs moves by a few per cent.",
         )
 
 

@@ -211,6 +211,9 @@ def test_links_that_no_module_reaches_are_paid_as_those_that_reach_farthest_and_
     (said,) = (finding for finding in far.findings if finding.code == "cable-too-long")
     assert "Links leaf-spine are up to 1,000 m long" in said.message
     assert "farther than 500 m" in said.message
+    # 8,192 nodes, two to a rack
+    rows = "4,096 racks are taken to stand in 256 rows of 16, one behind the other over 768 m"
+    assert rows in said.message
     codes = {finding.code for finding in near.findings}
     assert not {"cable-too-long", "no-cable"} & codes
 
@@ -274,3 +277,13 @@ def test_what_is_said_of_links_without_a_part_gives_them_one(asked: dict[str, ob
     assert plan.fabric.cost is None
     assert after.fabric.cost is not None
     assert "no-cable" not in {finding.code for finding in after.findings}
+
+
+def test_lengths_that_rest_on_a_hall_nobody_builds_say_so() -> None:
+    """16,384 H100 in nodes of eight, four to a rack, stand in 32 rows of 16 racks; 33,792 in 66, 3 m apart."""
+    none, (said,) = (
+        [finding.message for finding in plan_of(gpus=gpus).findings if finding.code == "long-hall"]
+        for gpus in (16_384, 33_792)
+    )
+    assert none == []
+    assert said.startswith("1,056 racks are taken to stand in 66 rows of 16, one behind the other over 198 m:")

@@ -437,6 +437,11 @@ class Cabling:
     def compute_racks(self) -> int:
         return -(-self.counts.nodes // self.floor.nodes_per_rack)
 
+    @property
+    def rows(self) -> int:
+        """Rows of racks with nodes, one behind the other."""
+        return -(-self.compute_racks // self.floor.per_row)
+
     @cached_property
     def centre(self) -> int:
         """The rack beside which spines and cores stand: where the middle leaf does."""
