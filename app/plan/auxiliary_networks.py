@@ -16,7 +16,6 @@ from app.plan.prices import PriceList
 from app.plan.result import Finding, Links
 from app.plan.scenario import NetworkRequest
 from app.plan.switches import SwitchPair, candidates
-from app.units import show
 
 Floats = NDArray[np.float64]
 
@@ -98,9 +97,8 @@ def storage_findings(cluster: Cluster, networks: tuple[AuxiliaryNetwork, ...]) -
         yield Finding(
             "note",
             "storage-rate-assumed",
-            f"Storage ports are taken to be as those of the compute network, {port.name} of "
-            f"{show(port.port_rate.typical, 'b/s')}: the catalogue does not know the rate of the storage cards of "
-            f"{platform.short_name}. Slower ones need fewer and cheaper switches.",
+            f"Storage ports are taken to be those of the compute network, {port.name}: the catalogue does not know the "
+            f"rate of the storage cards of {platform.short_name}. Slower ones need fewer and cheaper switches.",
             ("storage_network", "scale_out"),
             "Plan a storage network of another kind as a plan of its own.",
         )

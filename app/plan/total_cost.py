@@ -663,9 +663,10 @@ def _hall_findings(owned: Ownership) -> Iterator[Finding]:
         what = f"A rack of {platform.short_name}" if rack else f"One {platform.short_name}"
         text = f"{what} draws up to {units.show(least, 'W')}; the hall gives a rack {units.show(limit, 'W')}."
         yield Finding("error", "rack-too-dense", text, ("rack_power",), "Take another hall, or other servers.")
-    elif limit is not None and platform.cooling == "air" and limit > (most := _air(owned)):
+    elif limit is not None and platform.cooling == "air" and (full := _held(cluster, limit)) > (most := _air(owned)):
         text = (
-            f"Air carries {units.show(most, 'W')} out of a rack at most, with cooled doors; the servers are air-cooled."
+            f"A rack of air-cooled servers draws {units.show(full, 'W')}; air carries {units.show(most, 'W')} "
+            "out of one at most, with cooled doors."
         )
         yield Finding("warning", "beyond-air", text, ("rack_power",), "Take liquid-cooled servers, or fill racks less.")
     drawn = 0.0 if site is None else float(owned.power[0] * owned.rates.pue.typical)
@@ -674,6 +675,12 @@ def _hall_findings(owned: Ownership) -> Iterator[Finding]:
         fits = _within_site(owned, drawn, site)
         advice = f"{fits:,} GPUs fit." if fits else "Take a larger site."
         yield Finding("error", "over-site-power", text, ("site_power",), advice, {"gpus": fits} if fits else {})
+
+
+def _held(cluster: Cluster, limit: float) -> float:
+    """What the nodes draw that a rack holds at most where the hall gives it so much [W]."""
+    node = _node_power(cluster)
+    return node * min(cluster.platform.nodes_per_rack, limit // node, int(np.max(cluster.standing_nodes)))
 
 
 def _within_site(owned: Ownership, drawn: float, site: float) -> int:

@@ -68,7 +68,13 @@ def test_a_rack_that_draws_more_than_the_hall_gives_is_an_error() -> None:
 
 
 def test_air_carries_sixty_kilowatts_out_of_a_rack() -> None:
-    assert findings(platform="dgx-h100", rack_power="100 kW")["beyond-air"] == "warning"
+    """Four MI355X servers draw 62 kW; four of H100 40.8, whatever more the hall gives."""
+    asked = {"gpu": "mi355x", "gpus": 64, "scale_out": "roce-400"}
+    said = found(**asked, rack_power="100 kW")["beyond-air"]
+    assert (said.severity, "draws 62\u202fkW" in said.message) == ("warning", True)
+    assert "beyond-air" not in findings(**asked, rack_power="60 kW")
+    assert "beyond-air" not in findings(**{**asked, "gpus": 24}, rack_power="100 kW")
+    assert "beyond-air" not in findings(platform="dgx-h100", rack_power="100 kW")
     assert "beyond-air" not in findings(platform="hgx-h100-liquid", rack_power="100 kW")
 
 
