@@ -12,6 +12,7 @@ from app.formulas.collectives.group_times import collective_time, group_of
 from app.formulas.serving.batching import steady_state
 from app.formulas.serving.decode import (
     StepBatch,
+    dispatch_time,
     elementwise_time,
     experts_time,
     layer_all_reduce_time,
@@ -286,3 +287,20 @@ def test_arrays_give_what_numbers_give() -> None:
 def test_a_replica_without_room_holds_no_sequence() -> None:
     load = ServingLoad(input_tokens=1000, output_tokens=100, concurrency=1, token_budget=8192)
     assert float(sequences_held(DEEPSEEK, GPU, Layout(tensor=8), load, LOSSLESS)) == 0  # 671 GB on 8 · 80 GB
+
+
+@pytest.mark.parametrize("domain", [4, 8, 32, 64])
+def test_the_fewer_ranks_experts_are_dealt_out_to_the_more_gpus_need_each_token(domain: int) -> None:
+    """32 ranks of DeepSeek-V3: whole experts on each GPU, then every expert cut over 2 GPUs and more, at last over all.
+
+    A token that chooses 8 experts goes to 8 GPUs, to 16, and to all 31 others; over 8 domains to 7 at last.
+    """
+    gpu = replace(GPU, domain=domain)
+    times = [
+        float(dispatch_time(100.0, DEEPSEEK, gpu, Layout(attention_data=32, expert=experts), LOSSLESS))
+        for experts in (32, 16, 8, 4, 2, 1)
+    ]
+    assert times == sorted(times)
+    state = 100 * DEEPSEEK.shape.hidden * 3
+    inside, crossing = 31 / gpu.scale_up, (32 / min(domain, 32) - 1) / gpu.scale_out
+    assert times[-1] == pytest.approx(state * max(inside, crossing))

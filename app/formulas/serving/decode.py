@@ -296,9 +296,10 @@ def dispatch_time(
 ) -> Array:
     """Time to send the tokens of one layer to their experts and back: FP8 there, 16 bit back.
 
-    2·λ_a + m·h·3·max(min(k, e - 1)/B_up, copies/B_out)/ε_a where the attention ranks have sequences of their own. Over
-    D domains a token crosses what joins them once for each other domain that it has experts in,
-    copies = (D - 1)·(1 - (1 - 1/D)^k).
+    2·λ_a + m·h·3·max(min(k·t_e, t·a - 1)/B_up, copies/B_out)/ε_a where the attention ranks have sequences of their own:
+    each of the t_e = t·a/e GPUs that share an expert needs the tokens that choose it, and where all share every expert
+    (e = 1) all tokens of the others. Over D domains a token crosses what joins them once for each other domain that it
+    has experts in, copies = (D - 1)·(1 - (1 - max(1/D, 1/e))^k).
 
     Returns:
         Time; nothing where every GPU has all tokens [s].
@@ -309,14 +310,18 @@ def dispatch_time(
     >>> layout = Layout(attention_data=8, expert=8)
     >>> round(1e6 * float(dispatch_time(100.0, EXPERTS, GPU, layout, LOSSLESS)), 3)  # 100·2·1000·3 B at 100 GB/s
     6.0
+    >>> layout = Layout(attention_data=8, expert=1)  # seven others in place of two experts' GPUs
+    >>> round(1e6 * float(dispatch_time(100.0, EXPERTS, GPU, layout, LOSSLESS)), 3)
+    21.0
     """
-    shape, e = model.shape, layout.expert
+    shape, everyone = model.shape, layout.tensor * layout.attention_data
     volume = tokens * (shape.hidden * 3 / constants.dispatch_rate)
-    domains = maximum(e / gpu.domain, 1.0)
-    crossing = (domains - 1) * (1 - (1 - 1 / domains) ** shape.experts_per_token)
-    inside = minimum(shape.experts_per_token, maximum(e - 1, 0.0))
-    sending = volume * maximum(inside / gpu.scale_up, crossing / gpu.rate_beyond(e))
-    network = where(e > gpu.reach, 2 * constants.network_latency * gpu.network_hop, 0.0)
+    domains = maximum(everyone / gpu.domain, 1.0)
+    met = maximum(1 / domains, 1 / layout.expert)
+    crossing = (domains - 1) * (1 - (1 - met) ** shape.experts_per_token)
+    inside = minimum(shape.experts_per_token * layout.expert_tensor, maximum(everyone - 1, 0.0))
+    sending = volume * maximum(inside / gpu.scale_up, crossing / gpu.rate_beyond(everyone))
+    network = where(everyone > gpu.reach, 2 * constants.network_latency * gpu.network_hop, 0.0)
     start = 2 * constants.dispatch_latency + network
     return where(layout.attention_data > 1, start + sending, 0.0)
 
