@@ -52,6 +52,20 @@ def test_a_blank_batch_divides_among_the_gpus_near_the_usual_one(gpus: int, sequ
     assert plan.training.mfu.typical > 0.41
 
 
+@pytest.mark.parametrize(
+    ("asked", "even"),
+    [
+        ({"gpu": "mi325x", "gpus": 952, "model": "qwen-3-0.6b"}, 1904),  # 2,142 is nearer, and divides 238 only
+        ({"gpu": "h100-pcie", "gpus": 1216, "model": "megatron-22b"}, 2432),
+        ({"gpu": "a100-64g-sxm", "gpus": 120, "model": "mpt-760m", "sequence_length": 32768}, 480),
+    ],
+)
+def test_a_nearer_batch_that_few_replicas_share_is_not_taken_unseen(asked: dict[str, Any], even: int) -> None:
+    """Small models run quickest with a replica on each GPU, which a batch of a fourth of the GPUs leaves out."""
+    blank, typed = plan_of(**asked), plan_of(**asked, global_batch=even)
+    assert blank.training.tokens_per_second.typical >= typed.training.tokens_per_second.typical * (1 - 1e-9)
+
+
 @pytest.mark.parametrize("gpus", [250, 500, 750, 1000, 1500, 2000, 2500, 3000, 5000, 6000, 10000, 15000, 24000, 32000])
 def test_round_numbers_of_gpus_train(gpus: int) -> None:
     # 2.05e10 GPU-seconds for 15 T tokens on 1,024 H100 at 146 days: the same work within a fifth on any count, and a
@@ -134,7 +148,7 @@ def test_a_number_of_gpus_that_divides_badly_is_said_with_the_fewer_that_are_qui
 def test_experts_that_divide_badly_are_said_where_the_batch_divides_well() -> None:
     plan = plan_of(gpus=10_000, model="deepseek-v3")
     assert finding(plan, "fewer-gpus-are-quicker") == {"gpus": 9_984}
-    assert days(plan_of(gpus=9_984, model="deepseek-v3")) < 0.8 * days(plan)
+    assert days(plan_of(gpus=9_984, model="deepseek-v3")) < 0.85 * days(plan)
 
 
 @pytest.mark.parametrize(("gpus", "fewer"), [(1_001, 1_000), (1_021, 1_008), (2_056, 2_048)])

@@ -14,9 +14,6 @@ from app.plan.job.search_together import search_all
 Settled = tuple[JobSetup, SearchResult]
 """A job with the batch to take, and its search."""
 
-EVEN = 4
-"""Ranks that share a replica's batch at least in most jobs: a batch that lacks no more than this factor divides."""
-
 
 def settled(setups: Sequence[JobSetup], quickest: int | None = None) -> list[Settled]:
     """Each job with the batch to take, about the one it has, and its search for all ways to run it or the quickest.
@@ -81,11 +78,8 @@ def _offered(setup: JobSetup) -> Iterator[tuple[int, int]]:
 
 def _even(setup: JobSetup, offered: Sequence[tuple[int, int]]) -> int | None:
     """The first that divides evenly and is as good as usual; ``None`` where none is."""
-    free = (setup.fixed.tensor, setup.fixed.pipeline, setup.fixed.context, setup.fixed.micro_batch) == (None,) * 4
     near, usual = log(setup.catalog.training["batch"]["near"].typical), setup.request.batch
-    return next(
-        (batch for share, batch in offered if share <= (EVEN if free else 1) and _apart(batch, usual) <= near), None
-    )
+    return next((batch for share, batch in offered if share == 1 and _apart(batch, usual) <= near), None)
 
 
 def _penalty(usual: JobSetup, setup: JobSetup) -> float:
