@@ -292,8 +292,24 @@ def findings(**asked: Any) -> dict[str, Any]:
 
 def test_a_load_that_the_memory_does_not_hold_is_a_finding() -> None:
     asked = {"gpus": 8, "model": "llama-3-70b"}
-    assert "limits-not-kept" in findings(**asked, concurrency=100_000)
-    assert not {"load-too-large", "limits-not-kept"} & findings(**asked, concurrency=10).keys()
+    said = findings(**asked, concurrency=100_000)["load-not-held"]
+    held = said.changes["concurrency"]
+    assert f"100,000 requests in flight are more than the {held:,.0f} that memory and engine hold" in said.message
+    loads = {"load-too-large", "load-not-held", "limits-not-kept"}
+    assert not loads & findings(**asked, concurrency=10).keys()
+    assert not loads & findings(**asked, **said.changes).keys()
+    assert loads & findings(**asked, concurrency=held + 1).keys() == {"load-not-held"}
+    assert loads & findings(**asked, concurrency=held, tpot_limit="1 ms").keys() == {"limits-not-kept"}
+
+
+@pytest.mark.parametrize("limits", [{}, {"tpot_limit": 1.0}, {"ttft_limit": 100.0}, {"concurrency": 256}])
+def test_a_model_that_two_pools_do_not_hold_is_said_to_whatever_the_limits(limits: dict[str, float]) -> None:
+    """16 L40 hold the 480 GB of Qwen 3 Coder 480B once."""
+    asked = {"gpu": "l40", "gpus": 16, "model": "qwen-3-coder-480b-a35b"} | limits
+    assert "serving-does-not-fit" not in findings(**asked)
+    apart = findings(**asked, serving="disaggregated")
+    assert "limits-not-kept" not in apart
+    assert apart["serving-does-not-fit"].message.startswith("Each of two pools holds the model by itself")
 
 
 def test_a_model_too_large_is_told_the_doubling_on_which_it_fits() -> None:

@@ -240,7 +240,7 @@ def serving_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:
         yield does_not_fit(plan, of_size)
     elif plan.operation is None:
         if not any(finding.severity == "error" for finding in of_pools):
-            yield limits_missed(plan) if is_limited(plan) else two_do_not_fit(plan, of_size)
+            yield limits_missed(plan) if unlimited_fits(plan, of_size) else two_do_not_fit(plan, of_size)
     elif times := overload(it, plan.operation):
         text = f"The load that is asked for is {show(times, '1')} times what the cluster carries."
         sizes = carrying(plan, times, of_size)
@@ -303,10 +303,10 @@ def pools_over_network(it: Setting, inputs: ServingInputs, answering: int, promp
         "note",
         "pools-over-network",
         f"The keys and values of every prompt are taken to go to the other pool over the network, {show(time, 's')} of "
-        f"the time to first token. A replica of each pool, of {taken} and {answering} GPUs, has room in one domain of "
-        f"{reach}, where they would go over {it.cluster.scale_up.name}; pools in pairs are not modelled.",
+        f"the time to first token. A replica of each pool, of {taken} and {answering} GPUs, has room among {reach} "
+        "GPUs that meet without it; pools in pairs are not modelled.",
         ("serving", "scale_up_domain"),
-        "Where your scheduler pairs them within a domain, plan the GPUs of one domain alone.",
+        f"Where your scheduler pairs them so, plan {reach} GPUs alone.",
     )
 
 
@@ -506,10 +506,11 @@ def holding(plan: ServingPlan, of_size: OfSize) -> Sizes:
 LIMITS_AND_LOADS = ("tpot_limit", "ttft_limit", *LOADS)
 
 
-def is_limited(plan: ServingPlan) -> bool:
-    """Whether a limit, or how many are in flight, may be what nothing keeps."""
-    limits = plan.limits.first_token, plan.limits.time_per_token
-    return bool(np.isfinite(limits).any()) or plan.setting.question.concurrency is not None
+def unlimited_fits(plan: ServingPlan, of_size: OfSize) -> bool:
+    """Whether the cluster serves as it is asked to where nothing limits it, nor says how many are in flight."""
+    if pools_asked(plan.setting.question) != "disaggregated":
+        return True
+    return of_size(dict.fromkeys(LIMITS_AND_LOADS)).operation is not None
 
 
 def two_do_not_fit(plan: ServingPlan, of_size: OfSize) -> Finding:
@@ -564,13 +565,36 @@ def limits_missed(plan: ServingPlan) -> Finding:
         missed.append(f"The quickest layout takes {show(token, 's')} a token, over {show(limits.time_per_token, 's')}.")
     if first > limits.first_token:
         missed.append(f"The first token takes {show(first, 's')} at least, over {show(limits.first_token, 's')}.")
-    text = " ".join(missed) or "No layout keeps both limits at the load that is asked for."
+    if not missed and (finding := load_not_held(plan)):
+        return finding
+    text = " ".join(missed) or "No layout keeps the limits at the load that is asked for."
     return Finding(
         "error",
         "limits-not-kept",
         text,
         ("tpot_limit", "ttft_limit"),
         "Allow more time, ask for less at once, or take faster GPUs.",
+    )
+
+
+def load_not_held(plan: ServingPlan) -> Finding | None:
+    """More requests in flight than the cluster holds at once, with limits or without."""
+    tried, question = plan.tried, plan.setting.question
+    limited = np.isfinite(min(plan.limits.first_token, plan.limits.time_per_token))
+    replicas = np.floor(question.gpus / np.asarray(tried.layout.gpus))
+    most = float(np.where(tried.fits, tried.concurrency * replicas, 0.0).max())
+    asked = question.concurrency
+    if asked is None or (limited and asked <= most):
+        return None
+    two = pools_asked(question) == "disaggregated"
+    holding_them = "two pools hold" if two else f"the {most:,.0f} that memory and engine hold"
+    return Finding(
+        "error",
+        "load-not-held",
+        f"{asked:,.0f} requests in flight are more than {holding_them} at once.",
+        ("concurrency", "gpus"),
+        "Ask for fewer at once, or use more GPUs.",
+        {} if two else {"concurrency": most},
     )
 
 
