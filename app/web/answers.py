@@ -574,16 +574,20 @@ def size_answer(
 
 @nan_is_an_answer
 def cost_answer(question: CostQuestion, catalog: Catalog) -> CostAnswer:
-    """What networks cost side by side, and how owning compares with renting."""
+    """What networks cost side by side, and how owning compares with renting.
+
+    Cards are priced by themselves here, so that a plan's note that the network's price lacks them is left out.
+    """
     study = cost_study(question, catalog)
     scenario = question.scenario()
     network = network_of(scenario, catalog)
     cluster = network.cluster
+    of_network = (finding for finding in network.findings if finding.code != "nics-included")
     return CostAnswer(
         model_version=__version__,
         catalog_version=catalog.version,
         scenario=question.filled(cluster.fields()),
-        findings=by_severity((*of_question(cluster, question, catalog), *network.findings)),
+        findings=by_severity((*of_question(cluster, question, catalog), *of_network)),
         permalink="/cost?" + question.query(catalog_version=catalog.version),
         **vars(study),
     )

@@ -130,3 +130,13 @@ def test_the_two_costs_of_a_gpu_hour_lead_to_each_other(client: TestClient) -> N
     for path in ("/", "/plan/cost"):
         assert 'href="/cost?gpus=64#ownership"' in client.get(f"{path}?gpus=64").text
     assert 'id="ownership"' in client.get("/cost?gpus=64").text
+
+
+def test_networks_that_are_priced_with_their_cards_are_not_said_to_lack_them(client: TestClient) -> None:
+    """1,024 cards of $2.24 M are in the network's $6.14 M here, and in the servers' price of a plan."""
+    plan, cost = (client.get(f"/api/v1/{which}", params={"gpus": 1024}).json() for which in ("plan", "cost"))
+    said = [{finding["code"] for finding in answer["findings"]} for answer in (plan, cost)]
+    assert ["nics-included" in codes for codes in said] == [True, False]
+    row = next(row for row in cost["networks"] if row["network"] == "infiniband-ndr" and row["edition"] == "market")
+    cards = 1.03 * 2.24e6
+    assert row["cost"]["typical"] == pytest.approx(plan["fabric"]["cost"]["typical"] + cards, rel=0.002)
