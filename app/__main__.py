@@ -19,6 +19,8 @@ KINDS = {
     "training": "training_runs",
     "serving": "serving_runs",
 }
+KEPT = Path(__file__).parent / "validation" / "measurements"
+FEWEST_COLUMNS = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,10 +32,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve.add_argument("--host", help="address to listen on")
     serve.add_argument("--port", type=_port, help="port to listen on; 0 picks a free one")
     plan = commands.add_parser("plan", help="answer one scenario as JSON")
-    plan.add_argument("fields", nargs="*", metavar="field=value", help="such as gpus=512 scale_out=roce-400")
+    plan.add_argument(
+        "fields",
+        nargs="*",
+        metavar="field=value",
+        help="such as gpus=512 scale_out=roce-400, as in an address of the API",
+    )
     accuracy = commands.add_parser("accuracy", help="predict every row of a file of published results")
-    accuracy.add_argument("kind", choices=tuple(KINDS))
-    accuracy.add_argument("file", type=Path)
+    accuracy.add_argument("kind", choices=tuple(KINDS), help="what was measured")
+    accuracy.add_argument(
+        "file", type=Path, help=f"with the columns of {_shown(KEPT / 'KIND.csv')}; clusters as its clusters.toml"
+    )
     accuracy.add_argument("--json", action="store_true", help="print the whole report as JSON")
     accuracy.add_argument("--leave-one-out", action="store_true", help="refit without each system or source in turn")
     accuracy.add_argument(
@@ -44,7 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="calibrate on every Nth row of a sweep, predict the others",
     )
     fit = commands.add_parser("fit", help="fit the constants to the published measurements")
-    fit.add_argument("what", choices=("collectives", "training", "serving", "left-out", "ledger"))
+    fit.add_argument(
+        "what",
+        choices=("collectives", "training", "serving", "left-out", "ledger"),
+        help="whose constants; left-out and ledger write the errors that /accuracy shows of what no fit had seen",
+    )
     fit.add_argument("--write", action="store_true", help="write the constants into the catalogue")
     options = parser.parse_args(arguments)
     try:
@@ -84,18 +97,21 @@ def _catalog() -> Catalog:
 
 
 def _plan(fields: Sequence[str], catalog: Catalog) -> int:
-    from pydantic import ValidationError
-
     from app.plan.evaluate import evaluate
     from app.plan.scenario import Scenario
+    from app.web import problems, requests
     from app.web.responses import to_json
 
     pairs = [field.partition("=") for field in fields]
+    if bare := [name for name, equals, _ in pairs if not equals]:
+        print(f"{bare[0]}: write a field with its value, such as gpus=512", file=sys.stderr)
+        return 2
+    given = {name: value for name, _, value in pairs if value}
     try:
-        scenario = Scenario.model_validate({name: value for name, _, value in pairs}, context={"catalog": catalog})
-    except ValidationError as error:
-        for problem in error.errors():
-            print(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}", file=sys.stderr)
+        scenario = requests.validate(Scenario, given, catalog, strict=False)
+    except problems.ProblemError as error:
+        for wrong in error.problem.errors:
+            print(f"{wrong.pointer.removeprefix('#/')}: {wrong.detail}", file=sys.stderr)
         return 2
     sys.stdout.write(to_json(evaluate(scenario, catalog)).decode() + "\n")
     return 0
@@ -123,12 +139,28 @@ def _accuracy(options: argparse.Namespace, catalog: Catalog, **report_options: i
         print(f"{options.file}: no such file", file=sys.stderr)
         return 2
     try:
+        _hold_columns(options.kind, options.file)
         report = module.report(options.file, catalog, leave_one_out=options.leave_one_out, **report_options)
     except ValueError as error:
         print(f"{options.file} is no file of {options.kind}: {str(error).splitlines()[0]}", file=sys.stderr)
         return 2
     print(json.dumps(report, indent=1, allow_nan=False) if options.json else module.text(report))
     return 0
+
+
+def _hold_columns(kind: str, file: Path) -> None:
+    """Raise ValueError for a file that has not even three columns of what the catalogue keeps of its kind."""
+    kept = KEPT / f"{kind}.csv"
+    if not kept.exists():
+        return
+    wanted, given = (path.read_text(encoding="utf-8-sig").partition("\n")[0].strip() for path in (kept, file))
+    if len({*wanted.split(",")} & {*given.split(",")}) < FEWEST_COLUMNS:
+        raise ValueError(f"its first line has no columns of {_shown(kept)}, such as {wanted[:60].rpartition(',')[0]}")
+
+
+def _shown(path: Path) -> str:
+    """A path of the package as one writes it from the folder that the package stands in."""
+    return str(path.relative_to(Path(__file__).parents[1]))
 
 
 if __name__ == "__main__":

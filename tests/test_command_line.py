@@ -61,12 +61,45 @@ def test_a_file_of_another_kind_is_refused_with_a_sentence(capsys: pytest.Captur
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("kind", ["collectives", "fabric", "training", "serving"])
+def test_a_table_without_the_columns_is_refused_and_not_skipped_row_by_row(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.csv").write_text("name,price\nH100,30000\n")
+    assert main(["accuracy", kind, str(tmp_path / "notes.csv")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"notes.csv is no file of {kind}: its first line has no columns of" in said.err
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("gpus=twelve", "gpus: Type a whole number, for example 1024 or 16k.\n"),
+        ("gpuss=8", "gpuss: There is no such field. The nearest is “gpus”; /docs lists all.\n"),
+        ("512", "512: write a field with its value, such as gpus=512\n"),
+    ],
+)
+def test_a_wrong_field_is_answered_as_the_service_does(
+    field: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", field]) == 2
+    assert capsys.readouterr() == ("", said)
+
+
+def test_a_blank_field_has_its_default_as_in_an_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "gpus="]) == 0
+    assert json.loads(capsys.readouterr().out)["scenario"]["gpus"] == 1024
+
+
 def test_a_folder_of_overrides_that_is_not_there_is_named(
     overrides: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAILYARD_OVERRIDES", str(overrides / "none"))
     assert main(["plan"]) == 2
-    assert "RAILYARD_OVERRIDES" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "RAILYARD_OVERRIDES" in said
+    assert said.endswith(f": {overrides / 'none'} is not a folder\n")
 
 
 def test_a_port_beyond_the_last_is_refused_and_not_taken_for_another(capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,7 +141,8 @@ def load() -> Settings:
         return Settings()
     except ValidationError as error:
         lines = [
-            f"{PREFIX}{'_'.join(map(str, item['loc'])).upper()}={item['input']!r}: {item['msg']}"
+            f"{PREFIX}{'_'.join(map(str, item['loc'])).upper()}={item['input']!r}: "
+            + item["msg"].removeprefix("Value error, ")
             for item in error.errors(include_url=False)
         ]
         raise SettingsError("\n".join(lines)) from None
