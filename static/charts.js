@@ -91,12 +91,20 @@ async function draw(chart) {
   for (const part of canvas.querySelectorAll(".drawn, .readout, .spot")) part.remove();
   canvas.style.minHeight = `${figure.layout.height ?? 400}px`;
   await Plotly.react(canvas, figure.data, figure.layout, config);
-  if (chart.id === "chart-pareto" && !("leads" in canvas.dataset)) {
+  const page = pageOfPoints(chart);
+  if (page && !("leads" in canvas.dataset)) {
     canvas.dataset.leads = "";
-    const home = document.querySelector(".brand").getAttribute("href");
-    canvas.on("plotly_click", ({ points }) => location.assign(`${home}?${points[0].customdata}`));
+    canvas.on("plotly_click", ({ points: [{ customdata }] }) => customdata && location.assign(`${page}?${customdata}`));
   }
   chart.dataset.drawn = "";
+}
+
+// Charts whose points are clusters, and the page that has all of one.
+const CLUSTERS = { cloud: "", sizing: "", "serving-candidates": "serve" };
+
+export function pageOfPoints(chart) {
+  const name = chart.dataset.figure?.match(/\/chart\/([\w-]+)\.json/)?.[1];
+  return name in CLUSTERS ? document.querySelector(".brand").getAttribute("href") + CLUSTERS[name] : "";
 }
 
 export const charts = (root) => root.querySelectorAll("figure.chart");

@@ -1,7 +1,7 @@
-// The points of a cloud: the cluster nearest to the pointer is said beside it, and leads to its plan. The picture is the
-// server's; what its points are comes when the pointer first does. Places are told by the ends of the drawing's axes.
+// The points of a chart of clusters: the one nearest to the pointer is said beside it, and leads to its plan. The picture
+// is the server's; what its points are comes when the pointer first does. Places are told by the ends of the drawing's axes.
 
-import { charts, figureOf } from "./charts.js";
+import { charts, figureOf, pageOfPoints } from "./charts.js";
 
 const REACH = 14; // pixels to a point that is meant
 
@@ -15,16 +15,17 @@ async function pointsOf(chart, drawn) {
       text.map((words, at) => ({
         across: (Math.log10(x[at]) - x0) / (x1 - x0),
         up: (Math.log10(y[at]) - y0) / (y1 - y0),
-        words,
+        words: words.replace("<br>", ", "),
         query: customdata[at],
       })),
     );
 }
 
-// Where the plot is. Of a drawing inside a drawing a browser tells the box of what is drawn, and not its own.
-function plotOf(cut) {
-  const { left, top, width } = cut.parentNode.getBoundingClientRect();
-  return { left, top: top + Number(cut.getAttribute("y")), width, height: Number(cut.getAttribute("height")) };
+// Where the plot is, of which the drawing says from where it goes down, and how far.
+function plotOf(drawn) {
+  const { left, top, width } = drawn.querySelector("svg.plot").getBoundingClientRect();
+  const [begin, height] = drawn.dataset.reach.split(" ").map(Number);
+  return { left, top: top + begin, width, height };
 }
 
 function nearest(points, { width, height }, x, y) {
@@ -37,9 +38,9 @@ function nearest(points, { width, height }, x, y) {
   return found;
 }
 
-function place(canvas, cut, { across, up, words, query }) {
+function place(canvas, drawn, page, { across, up, words, query }) {
   const room = canvas.getBoundingClientRect();
-  const plot = plotOf(cut);
+  const plot = plotOf(drawn);
   const x = plot.left - room.left + across * plot.width;
   const y = plot.top - room.top + (1 - up) * plot.height;
   const readout = canvas.querySelector(".readout") ?? canvas.appendChild(document.createElement("a"));
@@ -47,7 +48,7 @@ function place(canvas, cut, { across, up, words, query }) {
   readout.className = "readout";
   spot.className = "spot";
   readout.textContent = words;
-  readout.href = `${document.querySelector(".brand").getAttribute("href")}?${query}`;
+  readout.href = `${page}?${query}`;
   Object.assign(spot.style, { left: `${x}px`, top: `${y}px` });
   const right = x > room.width / 2;
   Object.assign(readout.style, {
@@ -63,21 +64,21 @@ function clear(canvas) {
 
 function offer(chart) {
   const drawn = chart.querySelector(".drawn[data-axes]");
-  const cut = drawn?.querySelector("svg.cut");
-  if (!cut || "points" in drawn.dataset) return;
+  if (!drawn || "points" in drawn.dataset) return;
   drawn.dataset.points = "";
   const canvas = chart.querySelector(".canvas");
+  const page = pageOfPoints(chart);
   let points = null;
   const found = async ({ clientX, clientY }) => {
     points ??= pointsOf(chart, drawn);
     const every = await points;
-    const plot = plotOf(cut);
+    const plot = plotOf(drawn);
     return drawn.isConnected ? nearest(every, plot, clientX - plot.left, clientY - plot.top) : null;
   };
   drawn.addEventListener("pointerenter", () => (points ??= pointsOf(chart, drawn)));
   drawn.addEventListener("pointermove", async (event) => {
     const point = await found(event);
-    if (point) place(canvas, cut, point);
+    if (point) place(canvas, drawn, page, point);
     else clear(canvas);
     drawn.style.cursor = point ? "pointer" : "";
   });
@@ -85,12 +86,12 @@ function offer(chart) {
   drawn.addEventListener("click", async (event) => {
     const point = await found(event);
     if (!point) return;
-    place(canvas, cut, point);
+    place(canvas, drawn, page, point);
     if (event.pointerType !== "touch") canvas.querySelector(".readout").click();
   });
   canvas.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && clear(canvas));
 }
 
 export function offerPoints(root) {
-  for (const chart of charts(root)) if (chart.dataset.figure?.includes("/chart/cloud.json")) offer(chart);
+  for (const chart of charts(root)) if (pageOfPoints(chart)) offer(chart);
 }

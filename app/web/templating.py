@@ -123,6 +123,19 @@ def with_ranges_apart(text: str) -> Markup:
     return Markup(_RANGE.sub(r'<span class="wide-only">\g<0></span>', str(Markup.escape(text))))  # noqa: S704
 
 
+_ENDS = re.compile(r"\S*\d–\d\S*")
+"""Both ends of a range."""
+
+
+def unbroken(text: str) -> Markup:
+    """A sentence whose ranges do not break at their dash.
+
+    >>> unbroken("$56 M (49–65) & more")
+    Markup('$56 M <span class="whole">(49–65)</span> &amp; more')
+    """
+    return Markup(_ENDS.sub(r'<span class="whole">\g<0></span>', str(Markup.escape(text))))  # noqa: S704
+
+
 _PAGE = re.compile(r"/(?:catalog|docs|fabric|method)(?![\w/])")
 
 
@@ -297,6 +310,7 @@ def environment() -> Environment:
         "people_band": people_band,
         "with_ranges_apart": with_ranges_apart,
         "with_links": with_links,
+        "unbroken": unbroken,
         "count": count,
         "plural": plural,
         "odds": odds,

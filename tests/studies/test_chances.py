@@ -102,10 +102,25 @@ def test_without_a_date_the_soonest_that_the_money_allows_is_best() -> None:
         one.least < SAFE for one in found.chances if one.time_to_train.typical < found.safest.time_to_train.typical
     )
     figure = in_plotly(pareto(answer, CATALOG, answer.deadline, asked.budget, found.chances))
-    points = next(trace for trace in figure.data if trace.mode == "lines+markers")
+    points = next(trace for trace in figure.data if trace.mode == "lines" and trace.line.shape == "vh")
     low, high = (10**end for end in figure.layout.xaxis.range)
     assert answer.fastest.time_to_train in points.x
     assert all(low < x < high for x in points.x)
+
+
+def test_a_legend_names_the_networks_and_the_cheapest_lies_above_what_ties_with_it() -> None:
+    asked = Question.model_validate({"gpu": ["gb200"], "scale_out": ["roce-400", "infiniband-ndr"]})
+    answer = size(asked, CATALOG, seconds=60)
+    assert answer.cheapest is not None
+    (tie,) = answer.ties
+    figure = pareto(answer, CATALOG, answer.deadline, asked.budget, chances(asked, answer, CATALOG).chances)
+    points = [trace for trace in figure.data if "customdata" in trace]
+    assert sorted(trace["name"] for trace in points if trace["showlegend"]) == ["Ethernet", "InfiniBand"]
+    drawn = [query for trace in points for query in trace["customdata"]]
+    assert drawn.index(tie.query) < drawn.index(answer.cheapest.query)
+    for trace in points:  # hollow ones first, and only they miss a limit
+        kept = {one.query for one in (*answer.front, *answer.ties) if one.meets}
+        assert (trace["marker"]["symbol"] == "circle") == set(trace["customdata"]).issubset(kept)
 
 
 def test_a_week_sooner_is_bought_from_the_cheapest_of_the_front_that_saves_one(answer: Answer, found: Chances) -> None:
@@ -144,7 +159,7 @@ def test_the_chart_shows_the_nearest_misses_however_far() -> None:
     answer = size(asked, CATALOG, seconds=60)
     found = chances(asked, answer, CATALOG)
     figure = in_plotly(pareto(answer, CATALOG, answer.deadline, asked.budget, found.chances))
-    points = next(trace for trace in figure.data if trace.mode == "lines+markers")
+    points = next(trace for trace in figure.data if trace.mode == "lines" and trace.line.shape == "vh")
     (left, right), (foot, top) = figure.layout.xaxis.range, figure.layout.yaxis.range
     for miss in answer.nearest_misses:
         assert miss.time_to_train in points.x

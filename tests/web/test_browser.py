@@ -252,6 +252,26 @@ def test_the_cluster_under_the_pointer_is_said_and_a_click_opens_its_plan(page: 
     expect(page.locator("#verdict")).to_contain_text("Llama 3 8B")
 
 
+@pytest.mark.parametrize(
+    ("address", "key", "says"),
+    [
+        ("/size?gpu=h100-sxm&gpus=64&model=llama-3-8b&training_tokens=1T", "pareto", "train Llama 3 8B"),
+        ("/serve/size?gpu=h100-sxm", "candidates", "serve Llama 3 70B to 300 users"),
+    ],
+)
+def test_a_click_on_a_cluster_of_a_chart_opens_what_it_does(
+    page: Page, server: str, address: str, key: str, says: str
+) -> None:
+    page.goto(f"{server}{address}")
+    point = page.locator(f"#chart-{key} circle:has(title)").last
+    point.scroll_into_view_if_needed()
+    point.hover()
+    expect(page.locator(".readout")).to_contain_text("H100 SXM")
+    point.click(force=True)
+    expect(page.locator("#verdict")).to_contain_text(says)
+    assert page.url.startswith(f"{server}/{'serve?' if key == 'candidates' else '?'}")
+
+
 def test_the_largest_words_of_a_growing_cloud_are_there_from_the_first(page: Page, server: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.add_init_script(

@@ -55,6 +55,13 @@ def test_charts_of_other_pages_lead_to_their_addresses(client: TestClient, page:
     assert len(set(map(len, rows))) == 1
 
 
+def test_no_two_charts_have_one_address(client: TestClient) -> None:
+    assert len(set(charts.NAMES)) == len(charts.NAMES)
+    ways = client.get("/chart/ways.csv?gpus=64").text  # which the cloud of the catalogue had taken
+    assert ways.startswith("step_time [s],memory [B],")
+    assert "/chart/ways.json?gpus=64" in client.get("/plan/parallelism?gpus=64").text
+
+
 @pytest.mark.parametrize(
     ("page", "field"), [("/all-reduce", "output"), ("/calibrate", "text")], ids=["all-reduce", "calibrate"]
 )

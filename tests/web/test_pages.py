@@ -1,6 +1,8 @@
 """Pages as text: the numbers of the API, errors beside their fields, links that keep the question, sources."""
 
+import csv
 import html
+import io
 import json
 import math
 import re
@@ -600,11 +602,25 @@ def test_candidates_between_commas_are_the_same_question(client: TestClient) -> 
 def test_where_infiniband_pays_says_of_how_many_gpus_it_judges(client: TestClient) -> None:
     query = "gpu=h100-sxm&gpus=256&model=llama-3-8b&deadline=90+days"
     (even,) = client.get(f"/api/v1/size?{query}").json()["break_even"]
-    said = get(client, f"/size?{query}").text("sections")
-    assert f"With {even['points'][-1][0]} GPUs, the most that were tried on both, the model" in said
+    said = get(client, f"/size?{query}").text("even")
+    whole = "tie" if even["tie"] else "agree" if even["agrees"] else "do not agree"
+    assert f"{even['points'][-1][0]}{whole}" in said
+    assert even["rule_of_thumb"] in said
     for first, last in even["stretches"]:
-        assert f"with {first:,} GPUs and more" in said if first == even["gpus"] else f"with {first:,} " in said
+        assert f"{first:,} and more" in said if first == even["gpus"] else f"{first:,}" in said
         assert last in [gpus for gpus, _ in even["points"]]
+    for gpus, ratio in even["points"]:
+        assert f"{gpus:,}{show(ratio, 'USD')}" in said
+
+
+def test_the_cheapest_of_a_cloud_without_limits_is_one_of_the_usual_time(client: TestClient) -> None:
+    asked = "/explore?gpu=h100-sxm&gpus=1024&model=llama-3-8b&training_tokens=1T"
+    spots = csv.DictReader(io.StringIO(client.get(asked.replace("/explore", "/chart/cloud.csv")).text))
+    in_time = [spot for spot in spots if float(spot["time_to_train [s]"]) <= 90 * 86400]
+    least = min(in_time, key=lambda spot: float(spot["capital [USD]"]))
+    said = get(client, asked).text("headline")
+    assert f"Cheapest within the usual 90\u202fdays{int(least['gpus']):,} × H100 SXM" in said
+    assert "Cheapest8 × H100 SXM" in get(client, f"{asked}&power_limit=1+MW").text("headline")
 
 
 @pytest.mark.parametrize("deadline", ["90 days", "30 days"])

@@ -474,6 +474,58 @@ ROOM = 6.0
 """How many times beyond its limits the front is drawn: what is farther stands in the table."""
 
 
+FAMILIES = {"Ethernet": "roce", "InfiniBand": "infiniband"}
+"""Names of two kinds of network, and the look of each."""
+
+
+def _is_infiniband(scale_out: str, catalog: Catalog) -> bool:
+    return catalog.scale_out[scale_out].family == "infiniband"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A cluster in a chart: its network, where it lies, its words and query, and whether it is one to take."""
+
+    scale_out: str
+    x: float
+    y: float
+    words: str
+    query: str
+    full: bool
+
+
+def by_network(points: Sequence[Point], catalog: Catalog) -> Iterator[Values]:
+    """Clusters as points in the colours of their networks, each of which a legend names once.
+
+    Those to take are filled and lie above the others, and a kind that comes later above one that comes first; custom
+    data is the query of a point's plan.
+    """
+    kinds: dict[str, list[Point]] = {}
+    for point in points:
+        kinds.setdefault("InfiniBand" if _is_infiniband(point.scale_out, catalog) else "Ethernet", []).append(point)
+    for full in (False, True):
+        for name, mine in kinds.items():
+            some = [point for point in mine if point.full == full]
+            if some:
+                yield {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": name,
+                    "legendgroup": name,
+                    "showlegend": full or not any(point.full for point in mine),
+                    "x": [point.x for point in some],
+                    "y": [point.y for point in some],
+                    "text": [point.words for point in some],
+                    "customdata": [point.query for point in some],
+                    "marker": {
+                        "size": 10,
+                        "color": style_of(FAMILIES[name]).colour,
+                        "symbol": "circle" if full else "circle-open",
+                    },
+                    "hovertemplate": "%{text}<extra></extra>",
+                }
+
+
 def pareto(
     answer: Answer,
     catalog: Catalog,
@@ -503,29 +555,35 @@ def pareto(
         subtitle += "; those farther away stand in the table"
     if near:
         subtitle += "; crosses are 80 % ranges"
-    names = [_cluster(cluster, catalog) for cluster in shown]
-    texts = [f"{show(cluster.time_to_train, 's')}, {show(cluster.cost, 'USD')}" for cluster in shown]
+    if not all(cluster.meets for cluster in shown):
+        subtitle += "; hollow ones miss a limit"
+    ties = [cluster for cluster in answer.ties if cluster not in shown]
     data: list[Values] = [*_region(deadline or x_high, budget or y_high, x_low, y_low)] if deadline or budget else []
     data += [trace for cluster in near for trace in _cross(cluster)]
     data.append(
         {
             "type": "scatter",
-            "mode": "lines+markers",
+            "mode": "lines",
             "x": [cluster.time_to_train for cluster in shown],
             "y": [cluster.cost for cluster in shown],
-            "text": [f"{plain(name)}<br>{text}" for name, text in zip(names, texts, strict=True)],
-            "customdata": [cluster.query for cluster in shown],
             "line": {"color": MUTED, "width": 1, "shape": "vh"},
-            "marker": {
-                "size": 10,
-                "color": [style_of(cluster.scale_out).colour for cluster in shown],
-                "symbol": ["circle" if cluster.meets else "circle-open" for cluster in shown],
-            },
-            "hovertemplate": "%{text}<extra></extra>",
+            "hoverinfo": "skip",
         }
     )
+    points = [
+        Point(
+            cluster.scale_out,
+            cluster.time_to_train,
+            cluster.cost,
+            f"{plain(_cluster(cluster, catalog))}<br>{_outcome(cluster)}",
+            cluster.query,
+            cluster.meets,
+        )
+        for cluster in (*ties, *shown)  # the front above what ties with it
+    ]
+    data += by_network(points, catalog)
     return figure(
-        sentence(_pareto_title(answer, texts, catalog)),
+        sentence(_pareto_title(answer, [_outcome(cluster) for cluster in shown], catalog)),
         subtitle,
         data,
         height=420,
@@ -533,13 +591,12 @@ def pareto(
         y=style.logarithmic(paid, y_low, y_high, "USD"),
         annotations=[*_picks(answer), *_limit_names(deadline, budget)],
         shapes=_limit_lines(deadline, budget),
+        **LEGEND,
     )
 
 
 LONGEST_SHOWN = parse("10 years", "s")
 """Runs that take longer stand in the file alone."""
-FAMILIES = {"Ethernet": "roce", "InfiniBand": "infiniband"}
-"""Names of two kinds of network, and the look of each."""
 FEW = 80
 """Up to so many points are drawn larger, each with an edge."""
 DIGITS = 5
@@ -548,7 +605,10 @@ DIGITS = 5
 
 def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget: float | None = None) -> Figure:
     """All clusters that can do a job by time and cost, and the line of those that no other beats in both."""
-    subtitle = "Cost against time to train: each point is a cluster, the line joins those that no other beats in both"
+    paid = declared(Candidate)[whole.kind].label
+    subtitle = (
+        f"{paid} against time to train: each point is a cluster, the line joins those that no other beats in both"
+    )
     shown = whole.clusters.where(whole.clusters.rows["time_to_train"] <= LONGEST_SHOWN)
     if not len(shown):
         return nothing("None of the clusters tried does this job within ten years.", subtitle)
@@ -557,8 +617,7 @@ def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget:
     ends = (shown.rows["time_to_train"], shown.rows[whole.kind])
     (x_low, x_high), (y_low, y_high) = ((float(each.min()) / 1.2, float(each.max()) * 1.2) for each in ends)
     data: list[Values] = [*_region(deadline or x_high, budget or y_high, x_low, y_low)] if deadline or budget else []
-    infiniband = [entry.family == "infiniband" for entry in catalog.scale_out.values()]
-    is_infiniband = np.array(infiniband)[shown.rows["scale_out"]]
+    is_infiniband = np.array([_is_infiniband(key, catalog) for key in catalog.scale_out])[shown.rows["scale_out"]]
     families = zip(FAMILIES.items(), (~is_infiniband, is_infiniband), strict=True)
     for (name, look), mine in sorted(families, key=lambda family: -family[1].sum()):  # the fewer above the more
         if mine.any():
@@ -571,7 +630,7 @@ def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget:
         data,
         height=480,
         x=style.logarithmic("Time to train", x_low, x_high, "s") | _days(x_low, x_high),
-        y=style.logarithmic("Cost", y_low, y_high, "USD"),
+        y=style.logarithmic(paid, y_low, y_high, "USD"),
         annotations=[*_limit_names(deadline, budget)],
         shapes=_limit_lines(deadline, budget),
         showlegend=True,
@@ -717,9 +776,12 @@ def _pareto_title(answer: Answer, texts: Sequence[str], catalog: Catalog) -> str
     best = answer.best
     if best is None:
         return f"None meets the limits; the choice reaches from {texts[0]} to {texts[-1]}"
-    outcome = f"{show(best.time_to_train, 's')}, {show(best.cost, 'USD')}"
     which = "Cheapest" if answer.deadline else "Soonest"
-    return f"{which} that meets the limits: {_cluster(best, catalog)}, {outcome}"
+    return f"{which} that meets the limits: {_cluster(best, catalog)}, {_outcome(best)}"
+
+
+def _outcome(candidate: Candidate) -> str:
+    return f"{show(candidate.time_to_train, 's')}, {show(candidate.cost, 'USD')}"
 
 
 def _cluster(candidate: Candidate, catalog: Catalog) -> str:

@@ -99,13 +99,11 @@ def _cost_per_port(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | 
     return _curve(port_cost.cost_per_port(scenario, catalog), curve_charts.cost_per_port)
 
 
-def _cloud(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
+def _ways(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
     if not plan.training.cloud:
         return None
     columns = Column("step_time", "Step time", "s"), Column("memory", "Memory of the fullest GPU", "B")
-    return Chart(
-        plan_charts.configurations(plan), Table("cloud", "Ways to run the model", columns, plan.training.cloud)
-    )
+    return Chart(plan_charts.configurations(plan), Table("ways", "Ways to run the model", columns, plan.training.cloud))
 
 
 def _which_network(scenario: Scenario, plan: Plan, catalog: Catalog) -> Chart | None:
@@ -133,7 +131,7 @@ CURVES: Mapping[str, Maker] = {
     "cost-per-port": _cost_per_port,
     "cost-per-bisection": _cost_per_bisection,
     "which-network": _which_network,
-    "cloud": _cloud,
+    "ways": _ways,
 }
 """Charts that ask for more than the plan."""
 NAMES = (*OF_PLAN, *CURVES)

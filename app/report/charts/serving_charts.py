@@ -10,8 +10,8 @@ from app.catalog.load import Catalog
 from app.catalog.names import listed
 from app.plan.serving_result import NearestPoint, Serving, ServingPoint
 from app.report.charts import style
-from app.report.charts.curve_charts import lines
-from app.report.charts.style import MUTED, Figure, Values, annotation, figure, nothing, plain, style_of
+from app.report.charts.curve_charts import Point, by_network, lines
+from app.report.charts.style import LEGEND, MUTED, Figure, Values, annotation, figure, nothing, plain
 from app.studies.curve import Curve, Floats, Mark, Series
 from app.studies.serving_domains import ServingDomains, Speeds
 from app.studies.serving_sizing import ServeSizing
@@ -160,25 +160,21 @@ def candidates(sizing: ServeSizing, catalog: Catalog) -> Figure:
     best = priced[0]
     kept = set(map(id, sizing.front))
     priced.sort(key=lambda candidate: id(candidate) in kept)  # what none beats is drawn over the others
+    if len(kept) < len(priced):
+        subtitle += "; hollow points are beaten in both"
     speed = [candidate.interactivity for candidate in priced]
     cost = [candidate.per_million_output_tokens or 0.0 for candidate in priced]
     names = [f"{candidate.gpus:,} × {catalog.gpus[candidate.gpu].name}" for candidate in priced]
-    texts = [f"{plain(name)}<br>{show(price, 'USD')}" for name, price in zip(names, cost, strict=True)]
-    data: list[Values] = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": speed,
-            "y": cost,
-            "text": texts,
-            "customdata": [candidate.query for candidate in priced],
-            "marker": {
-                "size": 10,
-                "color": [style_of(candidate.scale_out).colour for candidate in priced],
-                "symbol": ["circle" if id(candidate) in kept else "circle-open" for candidate in priced],
-            },
-            "hovertemplate": "%{text}<extra></extra>",
-        }
+    points = [
+        Point(
+            candidate.scale_out,
+            candidate.interactivity,
+            price,
+            f"{plain(name)}<br>{show(price, 'USD')}",
+            candidate.query,
+            id(candidate) in kept,
+        )
+        for candidate, name, price in zip(priced, names, cost, strict=True)
     ]
     title = (
         f"{best.gpus:,} × {catalog.gpus[best.gpu].name} cost least: {show(best.per_million_output_tokens, 'USD')} a "
@@ -197,9 +193,10 @@ def candidates(sizing: ServeSizing, catalog: Catalog) -> Figure:
     return figure(
         title,
         subtitle,
-        data,
+        [*by_network(points, catalog)],
         height=400,
         x=style.logarithmic("Tokens a second of a user", min(speed) / 1.2, max(speed) * 1.2, "1/s"),
         y=style.logarithmic("Cost of a million output tokens", min(cost) / 1.2, max(cost) * 1.2, "USD"),
         annotations=[*named.values()],
+        **LEGEND,
     )

@@ -89,7 +89,7 @@ def inline(figure: Figure, key: str) -> str:
     plot, parts = _drawn(figure, key)
     body = "".join(parts)
     return (
-        f'<div class="drawn" data-axes="{_reach(plot.x)} {_reach(plot.y)}">'
+        f'<div class="drawn" data-axes="{_reach(plot.x)} {_reach(plot.y)}" data-reach="{plot.top:.0f} {plot.tall:.0f}">'
         f'<svg class="gap" width="{plot.left:.0f}" height="1" aria-hidden="true"></svg>'
         f'<svg class="plot" width="100%" height="{plot.height:.0f}" overflow="visible" role="img" '
         f'aria-label="{escape(figure.title)}">{body}</svg></div>'

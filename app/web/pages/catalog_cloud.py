@@ -1,6 +1,7 @@
 """The whole catalogue as a cloud of cost against time, narrowed down by what is asked."""
 
 import re
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any, get_args
 
@@ -13,8 +14,9 @@ from app.plan.scenario import ModelRequest
 from app.plan.unusual_values import unusual_for_all
 from app.report.charts import curve_charts
 from app.report.drawn_parts import plural
-from app.studies.sizing import Candidate, Kind
+from app.studies.sizing import USUAL_DEADLINE, Candidate, Kind
 from app.studies.whole_catalog import Cloud, CloudQuestion, sold, whole_catalog
+from app.units import show
 from app.web import form
 from app.web.api import CANDIDATES
 from app.web.heavy_queue import Stopped, compute
@@ -76,18 +78,24 @@ def _shown(
         "findings": unusual_for_all(question, map(question.largest, question.gpu or sold(catalog)), catalog)
         if question
         else [],
-        "picks": _picks(cloud) if cloud else {},
+        "picks": _picks(cloud, question) if question and cloud else {},
         "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
         **question_of(request, bound, QUESTION, CHOICES),
     }
 
 
-def _picks(cloud: Cloud) -> dict[str, Candidate]:
-    """The ends of the front and the cluster that makes most of both."""
+def _picks(cloud: Cloud, question: CloudQuestion) -> Mapping[str, Candidate]:
+    """The ends of the front and the cluster that makes most of both.
+
+    Where nothing is limited the cheapest is that of the usual time: the cheapest of all takes decades.
+    """
     if not cloud.front:
         return {}
+    usual = [spot for spot in cloud.front if question.limits or spot.time_to_train <= USUAL_DEADLINE]
     best = min(cloud.front, key=lambda spot: spot.cost * spot.time_to_train)
-    return {"Cheapest": cloud.front[0], "Soonest": cloud.front[-1], "Least cost × time": best}
+    cheapest = "Cheapest" if question.limits else f"Cheapest within the usual {show(USUAL_DEADLINE, 's')}"
+    ends: dict[str, Candidate] = {cheapest: usual[0]} if usual else {"Cheapest": cloud.front[0]}
+    return ends | {"Soonest": cloud.front[-1], "Least money × time": best}
 
 
 def _in_a_sentence(question: CloudQuestion, cloud: Cloud, catalog: Catalog) -> str:

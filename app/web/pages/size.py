@@ -1,6 +1,6 @@
 """Which cluster trains this model by this date for this money, as a page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Any, get_args
 
@@ -14,7 +14,7 @@ from app.plan.result import Recommendation
 from app.plan.scenario import ModelRequest, Scenario
 from app.report.charts import curve_charts
 from app.studies.chances import Likely
-from app.studies.sizing import USUAL_DEADLINE, Candidate, Kind, Question
+from app.studies.sizing import USUAL_DEADLINE, BreakEven, Candidate, Kind, Question
 from app.units import percent, show
 from app.web import form, requests
 from app.web.answers import SizeAnswer, size_answer
@@ -70,6 +70,7 @@ def _sizing(request: Request, bound: form.BoundForm, answer: SizeAnswer | None) 
         else None,
         "picks": list(_picks(answer)) if answer else [],
         "judged": _judged(answer, catalog) if answer else None,
+        "ratios_by_size": _ratios_by_size,
         "near": {cluster.query: cluster for cluster in answer.chances} if answer else {},
         "chance_columns": _chance_columns(answer) if answer else {},
         "limits": {name: form.title(name, Question) for name in ("deadline", "budget", "power_limit")},
@@ -86,6 +87,18 @@ def _judged(answer: SizeAnswer, catalog: Catalog) -> tuple[Candidate | Likely, R
     scenario = requests.validate(Scenario, requests.query(candidate.query), catalog, strict=False)
     said = evaluate(scenario, catalog, ()).recommendation
     return (candidate, said) if said else None
+
+
+def _ratios_by_size(evens: Sequence[BreakEven]) -> Iterator[tuple[int, list[float | None]]]:
+    """Numbers of GPUs, and for each kind the cost with Ethernet over that with InfiniBand where both were tried.
+
+    >>> tried = ((8, 0.9),), ((72, 1.1),)
+    >>> list(_ratios_by_size([BreakEven("", "", "", None, (), points, True, "", True) for points in tried]))
+    [(8, [0.9, None]), (72, [None, 1.1])]
+    """
+    known = [dict(even.points) for even in evens]
+    for gpus in sorted({gpus for points in known for gpus in points}):
+        yield gpus, [points.get(gpus) for points in known]
 
 
 def _chance_columns(answer: SizeAnswer) -> dict[str, str]:
