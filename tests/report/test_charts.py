@@ -237,6 +237,9 @@ def test_names_of_lines_that_lie_on_one_another_do_not() -> None:
     notes = curve_charts._names([line("GB200, 8", *same), line("B200, 8", *same)], (), float, float, 200.0)
     one, other = ((note["x"] * curve_charts.NARROW, note["y"] * 200) for note in notes)
     wide = curve_charts.LETTER * len("GB200, 8")
+    best = replace(line("Quickest", *same), strong=True)  # under which the line of one algorithm lies
+    notes = curve_charts._names([best, line("Tree", *same), line("Ring", 0, 0, 0, 0, 1)], (), float, float, 200.0)
+    assert {note["text"] for note in notes} == {"Quickest", "Ring"}
     assert abs(one[0] - other[0]) > wide or abs(one[1] - other[1]) >= curve_charts.LINE
 
 

@@ -783,6 +783,20 @@ def test_a_letter_stands_beside_its_value_and_a_minus_before_its_dollars(on_a_ph
     assert "−\u2060$" in on_a_phone.locator("#chart-causes figcaption").inner_text()
 
 
+@pytest.mark.parametrize("address", ["/", "/brief", "/fabric", "/compare?a.gpus=512&b.gpus=1024"])
+def test_a_range_stays_on_its_line_on_a_phone(on_a_phone: Page, server: str, address: str) -> None:
+    on_a_phone.goto(server + address)
+    ranges = on_a_phone.locator(".whole:visible")
+    assert ranges.count()
+    assert ranges.evaluate_all("all => all.every(one => one.getClientRects().length === 1)")
+
+
+def test_headings_of_a_comparison_have_the_width_of_a_phone(on_a_phone: Page, server: str) -> None:
+    on_a_phone.goto(f"{server}/compare?a.gpus=512&b.gpus=1024")
+    heading = on_a_phone.get_by_role("rowheader", name="Model FLOPs utilisation")
+    assert heading.bounding_box()["width"] > 300
+
+
 def test_words_of_a_chart_stay_on_a_phone(on_a_phone: Page, server: str) -> None:
     on_a_phone.goto(f"{server}/plan/sensitivity?gpus=64")
     words = on_a_phone.locator(".drawn text")

@@ -91,6 +91,8 @@ def test_a_comparison_is_a_chart_of_money_and_time(client: TestClient) -> None:
     assert [point["marker"]["symbol"] for point in points] == ["circle", "square"]
     assert [point["x"][0] for point in points] == [pytest.approx(float(row[3])) for row in rows[1:3]]
     assert figure["layout"]["title"]["text"] == "B is the soonest; A is the cheapest to buy."
+    two = client.get("/chart/compare.json?a.gpus=512&b.gpus=1024").json()
+    assert two["layout"]["title"]["text"] == "B is sooner; A is cheaper to buy."
     assert "polygon" in client.get(f"/chart/compare.svg?{query}").text
     assert client.get("/chart/compare.svg?b.gpus=many").json()["errors"][0]["pointer"] == "#/b.gpus"
 

@@ -229,6 +229,21 @@ def test_a_column_of_what_fails_has_one_number_of_decimals(client):
     assert decimals == [{2}, {2}, {3}, {2}, {4}]
 
 
+@pytest.mark.parametrize("path", ["/acceptance", "/curves"])
+def test_a_column_of_what_a_bad_part_costs_has_one_unit_and_number_of_decimals(client, path: str):
+    page = client.get(f"{path}?gpus=1024").text
+    table = page[page.index("What one bad part costs: ") :].partition("</table>")[0]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</tr>', table)
+    columns = zip(*(re.findall(r'<td class="number">([^<]+)', row) for row in rows), strict=True)
+    looks = [{re.sub(r"^\d+", "", re.sub(r"\d(?=\D*$)", "0", cell)) for cell in column} for column in columns]
+    assert [{re.sub(r"\d", "0", look) for look in column} for column in looks] == [
+        {".00\u202fms"},
+        {".00"},
+        {".0\u202fs"},
+        {".00"},
+    ]
+
+
 def test_what_cannot_be_built_says_what_to_change(client):
     page = text(client.get("/fabric?gpus=1000000&tiers=1").text)
     assert "cannot be built as asked; the findings say what to change. " in page

@@ -245,6 +245,15 @@ def _point(place: int, across: Band, up: Band, name: str) -> Iterator[Values]:
     }
 
 
+AHEAD = {
+    (True, False): ("answers the most requests", "has the cheapest tokens"),
+    (True, True): ("answers more requests", "has cheaper tokens"),
+    (False, False): ("is the soonest", "is the cheapest to buy"),
+    (False, True): ("is sooner", "is cheaper to buy"),
+}
+"""How a plan is ahead, by whether it serves and whether it is one of two."""
+
+
 def _title(compared: Comparison, axes: _Axes) -> str:
     """Which plan is ahead in each, as far as the ranges of the differences tell."""
     rows = {row.field: row for row in (*compared.differences, *compared.same)}
@@ -252,11 +261,7 @@ def _title(compared: Comparison, axes: _Axes) -> str:
     able = [place for place, plan in enumerate(compared.plans) if axes.bands(plan)]
     quick = _first(rows[axes.across], able, most=serves)
     cheap = _first(rows[axes.up], able)
-    pace, money = (
-        ("answers the most requests", "has the cheapest tokens")
-        if serves
-        else ("is the soonest", "is the cheapest to buy")
-    )
+    pace, money = AHEAD[serves, len(compared.plans) == 2]
     if quick and quick == cheap:
         return f"{quick} {pace} and {money}"
     unclear = ("requests", "cost of tokens") if serves else ("time", "price")

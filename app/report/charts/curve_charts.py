@@ -105,6 +105,8 @@ def _names(
 ) -> list[Values]:
     """Names of lines, each beside its line where the others, and what is ``written`` there already, are farthest.
 
+    A line that lies under a strong one all along has none: beside others it would seem to be theirs.
+
     ``across`` and ``up`` say which share of the plot's width and height a value is at.
     """
     lines = {
@@ -116,7 +118,10 @@ def _names(
     }
     taken = list(written)
     names = []
+    strong = [lines[series.name] for series in drawn if series.strong]
     for series in sorted(drawn, key=lambda line: not line.strong):
+        if not series.strong and any(_is_covered(lines[series.name], other) for other in strong):
+            continue
         rooms = list(_rooms(series.name, lines, height, taken))
         if not rooms:
             continue
@@ -128,6 +133,12 @@ def _names(
         note = annotation(series.name, place, room.middle / height, side, xref="paper", yref="paper", bgcolor=CLEAR)
         names.append(note | {"font": {"color": style_of(series.look).colour, "size": 12}})
     return names
+
+
+def _is_covered(line: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> bool:
+    """Whether a line looks like one with another from end to end."""
+    x, y = line
+    return bool(abs(np.interp(x, *other, left=-1e9, right=-1e9) - y).max() <= ONE)
 
 
 def _beside(text: str, x: float, y: float, written: Sequence[_Box]) -> _Box:
