@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.catalog.estimate import Status
 from app.catalog.load import KINDS, Catalog
+from app.catalog.names import did_you_mean, entries_called, nearest
 from app.plan.scenario import Count
 from app.report.catalog_file import Listed, catalog_csv
 from app.report.catalog_listing import TITLES
@@ -122,6 +123,17 @@ async def get_catalog_kind(request: Request) -> Response:
     return await _listed(request, request.path_params["kind"])
 
 
+def meant(key: str, entries: Mapping[str, Any]) -> str:
+    """Which entries one may mean by a key that there is none of: those that people call so, or those most like it.
+
+    >>> from app.catalog.load import load_catalog
+    >>> meant("h100", load_catalog().gpus), meant("nothing", load_catalog().gpus)
+    ('Did you mean h100-sxm? ', '')
+    """
+    named = {known: entry for known, entry in entries.items() if hasattr(entry, "name")}
+    return did_you_mean(entries_called(key, named)[:4] or nearest(key, entries))
+
+
 async def get_catalog_entry(request: Request) -> Response:
     """One entry and the sources that it cites."""
     kind, key = request.path_params["kind"], request.path_params["key"]
@@ -130,7 +142,7 @@ async def get_catalog_entry(request: Request) -> Response:
     requests.reject_query(request)
     _check_kind(kind)
     if key not in catalog.kind(kind):
-        raise ProblemError(404, f"There is no such entry. {LIST}/{kind} lists all.")
+        raise ProblemError(404, f"There is no such entry. {meant(key, catalog.kind(kind))}{LIST}/{kind} lists all.")
     if cached := cache.known(request):
         return cached
 

@@ -71,7 +71,7 @@ NO_VALUE = "Give a value; leave the field out for its default."
 def invalid(errors: Sequence[FieldProblem]) -> ProblemError:
     """The 422 for input that cannot be understood."""
     first = errors[0]
-    name = first.pointer.removeprefix("#/")
+    name = first.pointer.removeprefix("#").removeprefix("/")
     more = f" ({len(errors) - 1} more below.)" if len(errors) > 1 else ""
     detail = (f"{name}: {first.detail}" if name else first.detail) + more
     return ProblemError(422, detail, errors, kind=INVALID, title="Invalid input")

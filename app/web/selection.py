@@ -144,6 +144,8 @@ MOST_ADVISED = 1
 def _unknown(field: str, name: str, near: Callable[[str], list[str]], *, advised: bool) -> FieldProblem:
     text = name if len(name) <= 60 else name[:60] + "…"
     advice = did_you_mean(near(name[:60])) if advised else ""
+    if field == "include" and advised and not advice:
+        advice = f"There are {', '.join(sorted(INCLUDED))}."
     return FieldProblem(pointer=f"#/{field}", detail=f"This answer has no part “{text}”. {advice}".rstrip())
 
 

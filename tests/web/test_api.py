@@ -225,6 +225,12 @@ def test_a_sweep_streams_rows(client: TestClient) -> None:
     assert all(row["training.step_time"] > 0 and row["error"] == "" for row in rows)
 
 
+def test_what_is_wrong_with_a_question_as_a_whole_has_no_pointer_before_it(client: TestClient) -> None:
+    problem = client.post("/api/v1/sweep?cursor=abc", json={"grid": {"gpus": [8]}}).json()
+    assert problem["errors"][0]["pointer"] == "#"
+    assert problem["detail"] == "Send all fields in the body, none in the address."
+
+
 def test_a_sweep_is_csv_for_a_spreadsheet(client: TestClient) -> None:
     answer = client.post(f"{API}/sweep", json=GRID, headers={"accept": "text/csv"})
     assert answer.headers["content-type"].startswith("text/csv")

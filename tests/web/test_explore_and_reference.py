@@ -146,6 +146,8 @@ def test_an_unknown_entry_is_not_found(client):
         "/catalog/no-such",
     ):
         assert client.get(path).status_code == 404
+    for path in ("/catalog/gpus/h100", "/api/v1/catalog/gpus/h100"):
+        assert "no such entry. Did you mean h100-sxm? " in client.get(path).json()["detail"]
 
 
 # Method --------------------------------------------------------------------------------------------------------------

@@ -179,7 +179,11 @@ def test_asking_for_a_long_part_by_name_makes_it(client: TestClient) -> None:
         ("fields=costs.capital_parts.nme", "#/fields", "Did you mean costs.capital_parts.name?"),
         ("fields=memory.fits.more", "#/fields", "Did you mean memory.fits?"),
         ("fields=capital", "#/fields", "Did you mean costs.capital or"),
-        ("include=everything", "#/include", "no part"),
+        (
+            "include=everything",
+            "#/include",
+            "There are alternatives, bill_of_materials, cloud, details, explanations, sources.",
+        ),
         ("exclude=training.steptime", "#/exclude", "Did you mean training.step_time"),
         ("exclude=findings.message", "#/exclude", "always comes"),
         ("fields=" + "x," * 201, "#/fields", "at most 200"),

@@ -8,7 +8,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
-from app.catalog.load import Catalog
+from app.catalog.load import KINDS, Catalog
 from app.plan.cables import Cable
 from app.plan.evaluate import evaluate
 from app.plan.network import network_of
@@ -26,7 +26,7 @@ from app.studies.sweep import Grid
 from app.validation import serving_runs
 from app.web import answers, form, requests
 from app.web.answers import ANSWERS, MEASUREMENTS, with_root_path
-from app.web.catalog_lists import CatalogQuestion
+from app.web.catalog_lists import CatalogQuestion, meant
 from app.web.heavy_queue import HeavyQueue, Stopped, compute, compute_here, forwarded, hosts, is_heavy
 from app.web.pages.shared import PageRoute
 from app.web.problems import FieldProblem, ProblemError, invalid, pointer
@@ -87,7 +87,8 @@ async def entry(request: Request) -> Response:
     kind, key = request.path_params["kind"], request.path_params["key"]
     loaded: Catalog = request.app.state.catalog
     if kind not in catalog_listing.TITLES or kind == "sources" or key not in loaded.kind(kind):
-        raise ProblemError(404, "The catalogue has no such entry. /catalog lists all.")
+        advice = meant(key, loaded.kind(kind)) if kind in KINDS else ""
+        raise ProblemError(404, f"The catalogue has no such entry. {advice}/catalog lists all.")
 
     def work(_: Stopped) -> Response:
         values = {"entry": catalog_listing.listed(kind, key, loaded), "kind_title": catalog_listing.TITLES[kind]}
