@@ -255,8 +255,8 @@ whether as much is allowed to the cheapest that fit narrower tapers."""
 MOST_TOGETHER = 16_384
 """Fabrics that are tried together: more gain no time; a hundred thousand, as the whole catalogue asks, took 150 MB for
 a moment."""
-SIZES_TOGETHER = 2 * MOST_TOGETHER
-"""Sizes of leaves whose fabrics are bounded together, which takes less of each."""
+SIZES_TOGETHER = 4 * MOST_TOGETHER
+"""Sizes of leaves whose fabrics are bounded together, which takes less of each: 13 MB for a moment."""
 
 
 def _cheapest(searches: Sequence["_Search"], prices: PriceList) -> Iterator[tuple["_Search", Chosen]]:
@@ -339,10 +339,12 @@ class _Search:
         offered, others: the choices that are tried, and what all others cost at least [USD].
         options: what may be built.
         many_sizes: sizes of leaves that may be tried, besides tapers' own [1].
-        has_choice: whether there is more than one fabric to choose of.
         narrowed, places: what is left out, if anything, and the places of the choices that are not.
-        tapered: whether some of them fit narrower tapers.
     """
+
+    __slots__ = (
+        "asked", "cluster", "common", "many_sizes", "narrowed", "offered", "options", "others", "places", "request",
+    )  # fmt: skip
 
     def __init__(
         self, asked: _Asked, cluster: Cluster, request: DesignRequest, common: _Common, few: _Few | None = None
@@ -352,15 +354,23 @@ class _Search:
         self.request = request
         self.common = common
         self.offered, self.others = few or (common.offered, np.inf)
-        ports = self.offered.ports
-        of_radix = {radix: common.hosts.sizes(radix, asked.taper) for radix in {radix for radix, _ in ports}}
-        sizes = {each: of_radix[each[0]] for each in ports}
+        of_radix = {radix: common.hosts.sizes(radix, asked.taper) for radix in self.offered.radices}
+        sizes = {ports: of_radix[ports[0]] for ports in self.offered.ports}
         self.options = Options(common.request, self.offered, sizes, cluster.platform.nodes_per_rack)
         self.many_sizes = sum([len(its.hosts) for its in sizes.values()])
-        own = sum([len(its.own) for its in sizes.values()])
-        self.has_choice = self.many_sizes > 0 or own > 1 or len(self.offered.places) > 1 or self.others < np.inf
-        self.tapered = asked.taper > 1 and common.hosts.is_tree
         self.narrow(None)
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether there is more than one fabric to choose of."""
+        if self.many_sizes or len(self.offered.places) > 1 or self.others < np.inf:
+            return True
+        return sum([len(its.own) for its in self.options.sizes.values()]) > 1
+
+    @property
+    def tapered(self) -> bool:
+        """Whether some of them fit narrower tapers."""
+        return self.asked.taper > 1 and self.common.hosts.is_tree
 
     def among_all(self) -> "_Search":
         """The same among all switches on offer."""

@@ -382,16 +382,21 @@ NETWORKS_KEPT = 32
 """Networks that are kept; as many at most are designed together so that each is found again."""
 
 
-def networks_from(every: Sequence[Inputs]) -> list[Network]:
-    """The same of what they are designed from; few are kept, and so is what is worked out from them."""
+def networks_from(every: Sequence[Inputs], tapered: Sequence[int] | None = None) -> list[Network]:
+    """The same of what they are designed from; few are kept, and so is what is worked out from them.
+
+    Of many that differ in their tapers alone, which have a number in common, those that come to the same are one.
+    """
     few = len(every) <= NETWORKS_KEPT
     networks: dict[int, Network] = {}
     for prices, places in _by_prices(every).items():
         clusters = [every[place][:2] for place in places]
         if few:
             choose_together(clusters, prices)
-        designed = (design_network(*each, prices) for each in clusters) if few else _designed(clusters, prices)
-        networks |= zip(places, designed, strict=True)
+            networks |= zip(places, (design_network(*each, prices) for each in clusters), strict=True)
+        else:
+            groups = [tapered[place] for place in places] if tapered else [*range(len(places))]
+            networks |= zip(places, _designed(clusters, prices, groups), strict=True)
     return [networks[place] for place in range(len(every))]
 
 
@@ -445,17 +450,30 @@ def design_network(cluster: Cluster, request: NetworkRequest, prices: PriceList)
 
     Kept: it takes 0.7 ms, and every job and price of a run on one cluster shares it.
     """
-    return _designed([(cluster, request)], prices)[0]
+    return _designed([(cluster, request)], prices, [0])[0]
 
 
-def _designed(asked: Sequence[tuple[Cluster, NetworkRequest]], prices: PriceList) -> list[Network]:
-    """The same for several clusters at the same prices."""
+def _designed(
+    asked: Sequence[tuple[Cluster, NetworkRequest]], prices: PriceList, tapered: Sequence[int]
+) -> list[Network]:
+    """The same for several clusters at the same prices, one of those that differ in their tapers alone and come to the
+    same, as far as it is sure without looking for those of spare nodes.
+    """
     choices = [candidates(*each, prices.catalog) for each in asked]
     needed = [place for place, (cluster, _) in enumerate(asked) if choices[place] and _needed(cluster)]
     chosen = choose_with_spares([(choices[place], *asked[place]) for place in needed], prices)
     wanted = dict(zip(needed, chosen, strict=True))
     choose_all((auxiliary for each in asked for auxiliary in asked_beside(*each, prices.catalog)), prices)
-    return [_network(*each, prices, choices[place], wanted.get(place)) for place, each in enumerate(asked)]
+    networks: dict[Hashable, Network] = {}
+    keys: list[Hashable] = []
+    for place, each in enumerate(asked):
+        its = wanted.get(place)
+        sure = its and int(its.design.reason) == layouts.BUILT and not each[0].request.spare_nodes
+        key = (tapered[place], id(its.choice), id(its.design), id(its.lengths)) if its and sure else place
+        keys.append(key)
+        if key not in networks:
+            networks[key] = _network(*each, prices, choices[place], its)
+    return [networks[key] for key in keys]
 
 
 def _network(

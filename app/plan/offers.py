@@ -42,6 +42,11 @@ class Offers:
         return tuple(dict.fromkeys(choice.ports for choice, _ in self.ends))
 
     @cached_property
+    def radices(self) -> tuple[int, ...]:
+        """The different numbers of ports of a leaf [1]."""
+        return tuple(dict.fromkeys(radix for radix, _ in self.ports))
+
+    @cached_property
     def lowest(self) -> dict[tuple[int, int], int]:
         """The least height of switches above the leaves, by their ports [rack units]."""
         heights = sorted(((choice.height, choice.ports) for choice, _ in self.ends), reverse=True)

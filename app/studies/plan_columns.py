@@ -484,7 +484,8 @@ class PlanColumns:
         """The networks of some points, those that are bought alike designed once."""
         names = self._alike(lambda name: name in OF_NETWORK)
         first, which = distinct([rows.places[name][some] for name in names], len(some))
-        designed = networks_from(self._inputs(rows, some[first]))
+        others = [rows.places[name][some[first]] for name in names if name not in TAPERS]
+        designed = networks_from(self._inputs(rows, some[first]), distinct(others, len(first))[1].tolist())
         return [designed[place] for place in which.tolist()]
 
     def _inputs(self, rows: _Rows, some: Whole) -> list[Inputs]:
