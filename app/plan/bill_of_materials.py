@@ -382,11 +382,16 @@ class Cages:
 
     def medium(self, prices: PriceList, level: str, length: float) -> Medium | None:
         """What carries the links of a level whose longest run is so long: one kind, so that spares fit everywhere."""
+        return self.media(prices, level, [length])[0]
+
+    def media(self, prices: PriceList, level: str, lengths: Sequence[float]) -> list[Medium | None]:
+        """The same for each of some lengths."""
         (near, near_inside), (far, far_inside) = (self.at(tier) for tier in ENDS[level])
         cages = {"node": np.inf, "leaf": self.leaf_lane}
         near_lane, far_lane = (cages.get(tier, self.spine_lane) for tier in ENDS[level])
         lanes = Lanes(near_lane, far_lane, self.adapter_lane if "node" in ENDS[level] else 0.0)
-        return media(prices, length, near, far, (near_inside, far_inside), lanes, self.wanted)
+        ends = near, far, (near_inside, far_inside), lanes, self.wanted
+        return [media(prices, length, *ends) for length in lengths]
 
     def bought(self, prices: PriceList, level: str, length: float) -> Medium | None:
         """What is bought for them: what carries them, or the modules that reach farthest where none reach so far."""

@@ -203,7 +203,7 @@ class _Common(NamedTuple):
 
 MANY_SWITCHES = 4
 """Choices of switches of which it pays to ask which may be worth it for any of many networks."""
-MANY_TAPERS, TAPERS_ALIKE = 24, 32
+MANY_TAPERS, TAPERS_ALIKE = 24, 48
 """How many networks these are that differ in their taper alone, and of how many at most it is asked at once."""
 AS_CHEAP = 1.25
 """Switches are tried of which a fabric may cost so many times the least at most that one of any may."""

@@ -461,11 +461,12 @@ class PlanColumns:
         places = [rows.places[name][some] for name in self._alike(lambda name: name in OF_SITE - OF_SIZE)]
         _, node = distinct(places, len(some))
         errors = []
-        alike: dict[Hashable, list[int]] = {}
-        wrong: dict[Hashable, str] = {}
+        numbers: dict[Hashable, int] = {}
+        alike: dict[int, list[int]] = {}
+        wrong: dict[tuple[int, int], str] = {}
         for place, (nodes, network) in enumerate(zip(node.tolist(), networks, strict=True)):
             cluster = network.cluster
-            like = cluster.alike, nodes
+            like = numbers.setdefault((cluster.alike, nodes), len(numbers))
             alike.setdefault(like, []).append(place)
             linked = like, 0 if cluster.nics_per_node else cluster.nodes
             if linked not in wrong:
