@@ -251,25 +251,30 @@ def _untapered(fabric: Communication, sampling: Sampling) -> Machine:
 @lru_cache(maxsize=128)
 def _links(fabric: Communication, sampling: Sampling) -> Links:
     """See `Communication.links`. Kept: a plan asks twice, and its rivals and what-ifs again."""
-    return links_of_each([fabric], sampling)[0]
+    place = _Place.of(fabric, _ring_domain(fabric, sampling))
+    return Links(_interconnect(_Joined.of(fabric, place), sampling), fabric.site)
 
 
 def links_of_each(fabrics: Sequence[Communication], sampling: Sampling) -> list[Links]:
-    """The links of clusters that differ in how many GPUs there are, and where they stand, alone.
+    """The links of clusters that differ in how many GPUs there are, and where they stand, alone; the first keeps those
+    that it has.
 
     What the network leaves a group is worked out for each group, and not here for all ranks.
     """
-    first = fabrics[0]
-    domain = float(hardware_kind(first.system, sampling, first.catalog).machine.ranks_per_domain)
-    places = [_Place.of(fabric, domain) for fabric in fabrics]
-    of_place = dict(zip(reversed(places), reversed(fabrics), strict=True))
-    interconnects = {
-        place: _interconnect(
-            _Joined(fabric.system, fabric.request, fabric.catalog, fabric.network, place, fabric), sampling
-        )
-        for place, fabric in of_place.items()
-    }
-    return [Links(interconnects[place], fabric.site) for place, fabric in zip(places, fabrics, strict=True)]
+    first, domain = fabrics[0], _ring_domain(fabrics[0], sampling)
+    links = [first.links(sampling)]
+    interconnects = {_Place.of(first, domain): links[0].interconnect}
+    for fabric in fabrics[1:]:
+        place = _Place.of(fabric, domain)
+        if place not in interconnects:
+            interconnects[place] = _interconnect(_Joined.of(fabric, place), sampling)
+        links.append(Links(interconnects[place], fabric.site))
+    return links
+
+
+def _ring_domain(fabric: Communication, sampling: Sampling) -> float:
+    """GPUs that a ring reaches over the scale-up link [1]."""
+    return float(hardware_kind(fabric.system, sampling, fabric.catalog).machine.ranks_per_domain)
 
 
 class _Place(NamedTuple):
@@ -322,6 +327,11 @@ class _Joined:
     network: str
     place: _Place
     fabric: Communication = field(compare=False)
+
+    @staticmethod
+    def of(fabric: Communication, place: _Place) -> "_Joined":
+        """That of a cluster."""
+        return _Joined(fabric.system, fabric.request, fabric.catalog, fabric.network, place, fabric)
 
 
 @lru_cache(maxsize=128)

@@ -12,7 +12,7 @@ from app.catalog.sampling import TYPICAL
 from app.formulas.collectives.group_times import Group, Links, collective_time, exchange_time, group_of
 from app.formulas.collectives.library import Calibration as Library
 from app.formulas.training.stacking import link_rows, stacked_links
-from app.plan.communication import Communication, of_scenario
+from app.plan.communication import Communication, links_of_each, of_scenario
 from app.plan.evaluate import evaluate_all_reduce
 from app.plan.job.inputs import first_links
 from app.plan.network import network_of
@@ -507,3 +507,15 @@ def test_gradients_of_one_gpu_of_a_server_each_have_the_rate_of_their_port() -> 
     ).training.groups
     assert gradients.ranks_inside == 1
     assert gradients.bandwidth < 400e9 / 8 < tensor.bandwidth
+
+
+@pytest.mark.parametrize("profile", ["calibrated", "ideal"])
+def test_links_of_clusters_of_several_sizes_are_those_of_each(profile: str) -> None:
+    """Of a few nodes and of many; the links of the first are the ones that it has."""
+    fabrics = [of_scenario(Scenario(gpus=gpus, profile=profile), CATALOG) for gpus in (64, 16, 1024, 2048)]
+    together = links_of_each(fabrics, TYPICAL)
+    assert together[0] is fabrics[0].links(TYPICAL)
+    for links, fabric in zip(together, fabrics, strict=True):
+        each = fabric.links(TYPICAL)
+        assert links.site is each.site
+        assert repr(links.interconnect) == repr(each.interconnect)
