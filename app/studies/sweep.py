@@ -100,8 +100,9 @@ class Grid(BaseModel):
         return prod(len(values) for values in self.grid.values())
 
 
-FIRST, MOST = 16, 2048
-"""Points that are worked out together: in the beginning, and at most."""
+FIRST, MOST = 64, 2048
+"""Points that are worked out together: in the beginning, when the dearest take 0.3 s and are told in half the time of
+four times sixteen, and at most."""
 GROWTH = 64
 """How many times as many as those before they are at most."""
 AT_ONCE = 0.25

@@ -416,10 +416,10 @@ def test_a_long_sweep_keeps_no_more_than_a_short_one(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("portion", "row", "sizes"),
     [
-        (6e-3, 1e-4, [16, 984]),  # what a portion takes however few rows it has says nothing of more
-        (8e-3, 1e-2, [16, 24, 24, 24]),  # 242 ms of the 250 at 10 ms a row, as far as what came before tells
-        (8e-3, 4e-4, [16, 605, 379]),
-        (8e-3, 3e-4, [16, 984]),  # 806 would leave 178, less than a quarter as many
+        (6e-3, 1e-4, [64, 936]),  # what a portion takes however few rows it has says nothing of more
+        (8e-3, 1e-2, [64, 24, 24, 24]),  # 242 ms of the 250 at 10 ms a row, as far as what came before tells
+        (8e-3, 4e-4, [64, 604, 332]),
+        (8e-3, 3e-4, [64, 936]),  # 806 would leave 130, less than a quarter as many
     ],
 )
 def test_as_many_rows_are_worked_out_together_as_there_is_time_for(

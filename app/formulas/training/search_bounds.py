@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -68,36 +69,79 @@ class ShareBounds:
 
         Endless where nothing fits.
         """
-        shares, (layers, heads) = self.shares, self.sequences
+        times, waits = self._times(self.sequences[0])
+        return np.where(self.room >= 1, times, np.inf), np.broadcast_to(waits, times.shape)
+
+    @cached_property
+    def least(self) -> Numbers:
+        """What each takes at least, whatever is recomputed [s]."""
+        if "times" in vars(self):
+            known: Numbers = self.times[0].min(axis=0, initial=np.inf)
+            return known
+        quickest = np.where(self.room >= 1, self.sequences[0], np.inf).min(axis=0)
+        fits = quickest < np.inf
+        return np.where(fits, self._times(np.where(fits, quickest, 0.0))[0], np.inf)
+
+    def _times(self, layers: Numbers) -> tuple[Numbers, Numbers]:
+        """The times at which each sequence adds so much to a layer [s]."""
+        shares = self.shares
         degrees = shares.groups.degrees(shares.group, shares.sizes.in_rounds > 0)
-        search, one = self.merged.of_owners(shares.owner), {"micro_batch": np.ones(len(shares.owner))}
-        parallelism, depth = search.parallelism(degrees | one), search.shape.depth
-        stages = step.stage_time(layers, heads, depth, parallelism, search.calibration)
-        waits = np.broadcast_to(step.bubble_time(layers, 0.0, depth, parallelism), self.room.shape)
-        times = parallelism.micro_batches(search.job) * stages + waits
-        return np.where(self.room >= 1, times, np.inf), waits
+        search, depth = self.merged.of_owners(shares.owner), self.merged.shape.depth
+        parallelism = search.parallelism(degrees | {"micro_batch": 1.0})
+        stages = step.stage_time(layers, self.sequences[1], depth, parallelism, search.calibration)
+        waits = np.asarray(step.bubble_time(layers, 0.0, depth, parallelism))
+        return parallelism.micro_batches(search.job) * stages + waits, waits
 
     def some(self, places: Whole) -> ShareBounds:
         """Those of some of the shares."""
-        bounds = copy(self)
-        bounds.shares, bounds.left, bounds.room = self.shares.some(places), self.left[places], self.room[:, places]
-        bounds.sequences, bounds.times = (
-            (first[:, places], second[..., places]) for first, second in (self.sequences, self.times)
+        tables = {name: vars(self)[name] for name in ("times", "sequences") if name in vars(self)}
+        return self._but(
+            shares=self.shares.some(places),
+            left=self.left[places],
+            room=self.room[:, places],
+            **{name: (first[:, places], second[..., places]) for name, (first, second) in tables.items()},
         )
+
+    def _but(self, **changes: Any) -> ShareBounds:
+        """The same with some changes."""
+        bounds = copy(self)
+        vars(bounds).update(changes)
+        vars(bounds).pop("least", None)
         return bounds
 
     def exchanging(self) -> ShareBounds:
-        """The same with what shares exchange beyond a layer and update, unless experts make many states of each."""
-        shares, groups = self.shares, self.shares.groups
+        """The same with what shares exchange beyond a layer and update, unless experts make many states of each.
+
+        The larger a micro-batch, the more of it hides what is exchanged: it is taken to be as large as there is room
+        for beside the states of a sharding.
+        """
+        shares, groups, (layers, heads), (times, waits) = self.shares, self.shares.groups, self.sequences, self.times
         if len(groups.axes[-1]) > 1:
             return self
-        states_of = np.arange(len(groups.open))[:, None] * len(groups.data) + shares.group
-        owners = np.broadcast_to(shares.owner, states_of.shape)
-        bounds, (times, waits) = copy(self), self.times
-        bounds.states = States.of(self.merged, self.families, groups, owners, states_of)
-        by_sharding = np.array([self._exchanging(bounds.states, state) for state in states_of])
-        bounds.times, bounds.by_sharding = (np.fmax(times, np.fmin.reduce(by_sharding)), waits), by_sharding.min(axis=1)
-        return bounds
+        owner, group = shares.owner, shares.group
+        states_of = np.arange(len(groups.open))[:, None] * len(groups.data) + group
+        states = States.of(self.merged, self.families, groups, np.broadcast_to(owner, states_of.shape), states_of)
+        search, between = self.merged.of_owners(owner), states.between
+        degrees = search.parallelism(groups.degrees(group, shares.sizes.in_rounds > 0))
+        job, depth, software, cal = search.job, search.shape.depth, search.software, search.calibration
+        room, each = self.room / self.left, shares.batches[owner] / groups.data[group]
+        kept, open_ = self.left + groups.least_states[group], groups.open.ravel()
+
+        def of_sharding(state: Whole) -> Numbers:
+            at, sequences = states.places(owner, state), room * (kept - groups.states.ravel()[state])
+            micro_batch = np.clip(sequences, 1.0, each)
+            ways = but(degrees, micro_batch=micro_batch, sharding=groups.columns["sharding"][state])
+            rest = ways, software, cal, between.among_replicas(search, ways, at)
+            layer = micro_batch * layers
+            gathers = traffic.parameter_gather_time(layer, job, *rest)
+            stage = step.stage_time(layer + gathers, micro_batch * heads, depth, ways, cal)
+            data = traffic.data_parallel_time(stage, between.held(at), job, *rest)
+            whole = ways.micro_batches(job) * stage + waits + data + between.optimizer[at]
+            return np.where((sequences >= 1) & open_[state], whole, np.inf)
+
+        by_sharding = np.array([of_sharding(state) for state in states_of])
+        whole = np.fmax(times, np.fmin.reduce(by_sharding)), waits
+        return self._but(states=states, times=whole, by_sharding=by_sharding.min(axis=1))
 
     def within(self, most: Numbers) -> ShareBounds:
         """Those that take no longer than a time of their search, where nodes do not spread, by the shardings that do.
@@ -105,43 +149,13 @@ class ShareBounds:
         Args:
             most: these times [s].
         """
-        least = self.least
-        bounds = self.some(np.flatnonzero((least <= most[self.shares.owner]) & (least < np.inf)))
-        if self.states is not None:
-            near = np.zeros(self.open.shape[:2], bool)
-            sharding, share = np.nonzero(~(self.by_sharding > most[self.shares.owner]))
-            near[sharding, self.shares.group[share]] = True
-            bounds.open = self.open & near[..., None]
-        return bounds
-
-    def _exchanging(self, states: States, state: Whole) -> Numbers:
-        """What shares take at least in states of one sharding with what these exchange, by level and share [s].
-
-        The larger a micro-batch, the more of it hides what is exchanged: it is taken to be as large as there is room
-        for beside these states.
-        """
-        shares, groups, (layers, heads) = self.shares, self.shares.groups, self.sequences
-        owner, group = shares.owner, shares.group
-        between, at, search = states.between, states.places(owner, state), self.merged.of_owners(owner)
-        left = self.left + groups.least_states[group] - groups.states.ravel()[state]
-        room = self.room * (left / self.left)
-        columns = groups.degrees(group, shares.sizes.in_rounds > 0)
-        columns["sharding"] = groups.columns["sharding"][state]
-        columns["micro_batch"] = np.clip(room, 1.0, shares.batches[owner] / groups.data[group])
-        parallelism, job, depth = search.parallelism(columns), search.job, search.shape.depth
-        rest = search.software, search.calibration, between.among_replicas(search, parallelism, at)
-        layer, head = (parallelism.micro_batch * times for times in (layers, heads))
-        gathers = traffic.parameter_gather_time(layer, job, parallelism, *rest)
-        stage = step.stage_time(layer + gathers, head, depth, parallelism, search.calibration)
-        data = traffic.data_parallel_time(stage, between.held(at), job, parallelism, *rest)
-        times = parallelism.micro_batches(job) * stage + self.times[1] + data + between.optimizer[at]
-        return np.where((room >= 1) & groups.open.ravel()[state], times, np.inf)
-
-    @property
-    def least(self) -> Numbers:
-        """What each takes at least, whatever is recomputed [s]."""
-        least: Numbers = self.times[0].min(axis=0, initial=np.inf)
-        return least
+        few = self.some(np.flatnonzero((self.least <= most[self.shares.owner]) & (self.least < np.inf)))
+        if self.states is None:
+            return few
+        near = np.zeros(self.open.shape[:2], bool)
+        sharding, share = np.nonzero(~(self.by_sharding > most[self.shares.owner]))
+        near[sharding, self.shares.group[share]] = True
+        return few._but(open=self.open & near[..., None])
 
     def levels(self, splits: Splits, most: Numbers | None = None) -> Flags:
         """By level of recomputation, which splits of them may fit and take no longer than a time of their search.
@@ -215,17 +229,15 @@ def _sequence_times(merged: Search, families: Whole, shares: Shares) -> tuple[Nu
     shape, job, gpu, software, cal = search.shape, search.job, search.gpu, search.software, search.calibration
     sent = exchanges.layer_exchanges(shape, job, search.parallelism(axes), software, links, LEAST)
 
-    def of_so_many(sequences: float) -> tuple[Array, Array]:
-        parallelism = search.parallelism({**axes, "micro_batch": sequences}, levels)
-        all_sent = sent.each(lambda part: Exchange(sequences * part.time, part.crosses))
-        layer = step.layer(shape, job, gpu, parallelism, software, cal, all_sent)
-        busy = layer.gpu + (layer.tensor + layer.context + layer.expert)
-        return busy, step.head_time(shape, job, gpu, parallelism, cal)
-
-    (layer, head), (layer_of_two, head_of_two) = of_so_many(1.0), of_so_many(2.0)
+    one_and_two = np.array([1.0, 2.0])[:, None, None, None, None, None]
+    parallelism = search.parallelism({**axes, "micro_batch": one_and_two}, levels)
+    all_sent = sent.each(lambda part: Exchange(one_and_two * part.time, part.crosses))
+    layer = step.layer(shape, job, gpu, parallelism, software, cal, all_sent)
+    busy = np.asarray(layer.gpu + (layer.tensor + layer.context + layer.expert))
+    head = np.asarray(step.head_time(shape, job, gpu, parallelism, cal))
     table = len(levels), len(family), *map(len, groups.axes)
-    layers = np.broadcast_to(layer_of_two - layer, table).min(axis=-1)
-    heads = np.broadcast_to(head_of_two - head, table)[0, ..., 0]
+    layers = np.broadcast_to(busy[1] - busy[0], table).min(axis=-1)
+    heads = np.broadcast_to(head[1] - head[0], table)[0, ..., 0]
     places = of_family[shares.owner], groups.tensor[shares.group], groups.context[shares.group]
     flat = np.ravel_multi_index(places, heads.shape)
     return np.take(layers.reshape(len(levels), -1), flat, axis=1), np.take(heads.ravel(), flat)

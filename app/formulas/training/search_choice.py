@@ -98,17 +98,25 @@ def _timed(field: Field, places: Whole, times: Numbers) -> Timed:
 def enough(field: Field, places: Whole, times: Numbers, rank: int) -> Numbers:
     """Of each search the time of this rank, and what it might be for being added up in another order; else endless [s].
 
-    Of rivals the time that weighs as much as that of this rank among all of theirs.
-
     Args:
         field: what fits.
         places: of some candidates [1].
         times: of these [s].
         rank: the first is 1 [1].
     """
-    owner, contests = field.grid.owner_of(places), field.contests
-    weighed = of_rank(times * contests.weight[owner], contests.number[owner], rank, contests.count)
-    return contests.times(weighed) * (1 + ROUNDING)
+    return time_of_rank(times, field.grid.owner_of(places), field.contests, rank) * (1 + ROUNDING)
+
+
+def time_of_rank(times: Numbers, owner: Whole, contests: Contests, rank: int) -> Numbers:
+    """Of each search the time that weighs as much as that of this rank among its own and its rivals'; else endless [s].
+
+    Args:
+        times: of some candidates [s].
+        owner: the search that each is of [1].
+        contests: which searches are rivals.
+        rank: the first is 1 [1].
+    """
+    return contests.times(of_rank(times * contests.weight[owner], contests.number[owner], rank, contests.count))
 
 
 class _Pool:

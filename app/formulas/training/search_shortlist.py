@@ -29,6 +29,7 @@ from app.formulas.training.search_choice import (
     lowest_of_each,
     promising_timed,
     quickest_timed,
+    time_of_rank,
 )
 from app.formulas.training.search_field import Field
 from app.formulas.training.search_grid import Grid, Shares, Splits
@@ -146,11 +147,11 @@ class _Table:
         alike = self._alike(most)
         if guess:
             several, times, exchanging_times = guess
-            near = np.maximum(self._lowest(self.bounds, several), times * self._lowest(self.bounds, 0))
+            near = np.maximum(self._lowest(self.bounds, several), times * self._least(self.bounds))
             alike = np.minimum(alike, near)
         bounds = self.bounds.within(alike).exchanging()
         if guess:
-            alike = np.minimum(alike, exchanging_times * self._lowest(bounds, 0))
+            alike = np.minimum(alike, exchanging_times * self._least(bounds))
         bounds, limits = bounds.within(alike), np.minimum(most, self._spread(alike))
         splits = self._splits(bounds, alike)
         looked_at = self._field(splits, bounds.levels(splits, alike), limits, states=bounds.states)
@@ -200,6 +201,10 @@ class _Table:
     def _lowest(self, bounds: ShareBounds, many: int) -> Numbers:
         """What so many of the bounds of shares of each search and its rivals are not above [s]."""
         return lowest_of_each(bounds.least, bounds.shares.owner, self.contests, many)
+
+    def _least(self, bounds: ShareBounds) -> Numbers:
+        """The lowest of these bounds [s]."""
+        return time_of_rank(bounds.least, bounds.shares.owner, self.contests, 1)
 
     def _splits(self, bounds: ShareBounds, most: Numbers | None = None) -> Splits:
         """What shares split up into that may take no longer than a time of their search, in the states looked at."""
