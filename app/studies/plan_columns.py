@@ -236,11 +236,11 @@ class _Job:
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A job on a site; of those that are searched, what came of each."""
+    """A job on a site; of those that are searched, in which columns and where what came of each is."""
 
     site: _Site
     job: _Job
-    searched: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    searched: dict[tuple[int, ...], tuple[JobColumns, int]] = field(default_factory=dict)
 
 
 class _Rows(NamedTuple):
@@ -621,9 +621,13 @@ class PlanColumns:
                 setups.append(alike[kind].on(each.site.network.cluster, each.site.links))
             searched = searched_jobs(setups)
             for number, place in enumerate(missing):
-                asked[place].searched[keys[place]] = searched.at(np.array([number]))
+                asked[place].searched[keys[place]] = searched, number
+        places: dict[int, list[int]] = {}
         answers = [each.searched[key] for each, key in zip(asked, keys, strict=True)]
-        return JobColumns.of(answers, [np.array([place]) for place in range(len(answers))], len(answers))
+        for place, (columns, _) in enumerate(answers):
+            places.setdefault(id(columns), []).append(place)
+        parts = [answers[some[0]][0].at(np.array([answers[place][1] for place in some])) for some in places.values()]
+        return JobColumns.of(parts, [np.array(some) for some in places.values()], len(answers))
 
     def _runs(self, rows: _Rows, asked: Sequence[_Asked], which: Whole, jobs: JobColumns) -> _Runs:
         """The runs made of the jobs' steps."""

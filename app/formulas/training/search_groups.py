@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
@@ -58,8 +59,10 @@ class Stages:
 
     def columns(self, kind: Whole, most: Flags) -> dict[str, Numbers]:
         """Those of some kinds in the fewest chunks that there are, or in the most, degree by degree [1]."""
-        pipeline, chunks = self.degrees[self.first[kind] + np.where(most, self.count[kind] - 1, 0)].T.astype(np.float64)
-        return {"pipeline": pipeline, "virtual_pipeline": chunks}
+        few = self.degrees[self.first, 1].astype(np.float64)
+        many = self.degrees[self.first + self.count - 1, 1].astype(np.float64)
+        chunks = np.where(most, many[kind], few[kind])
+        return {"pipeline": self.pipeline.astype(np.float64)[kind], "virtual_pipeline": chunks}
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class Groups:
         """Those of clusters and jobs, whatever the batch. Those of a lone one are kept: all its batches share them."""
         return _known.of(spaces, _groups) if len(spaces) == 1 else _groups(tuple(spaces))
 
-    @property
+    @cached_property
     def least_states(self) -> Numbers:
         """What weights, gradients and optimizer state of each take, sharded and spread as they are least [B]."""
         least: Numbers = np.where(self.open, self.states, np.inf).min(axis=(0, -1))

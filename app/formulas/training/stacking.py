@@ -93,7 +93,8 @@ def rows_of(part: Part, places: Places | slice) -> Part:
     >>> rows_of(stacked([Job(4096.0, 8.0), Job(4096.0, 16.0)]), np.array([1, 0, 1])).global_batch
     array([16.,  8., 16.])
     """
-    return type(part)(**{name: _taken(value, places) for name, value in vars(part).items()})
+    arrays = {name: value[places] for name, value in vars(part).items() if isinstance(value, ndarray)}
+    return but(part, **arrays) if arrays else part
 
 
 def row(parallelism: Parallelism, index: int) -> Parallelism:
@@ -103,8 +104,9 @@ def row(parallelism: Parallelism, index: int) -> Parallelism:
     True
     """
     columns = vars(parallelism).items()
-    return Parallelism(
-        **{name: float(column[index] if isinstance(column, ndarray) else column) for name, column in columns}
+    return but(
+        parallelism,
+        **{name: float(column[index] if isinstance(column, ndarray) else column) for name, column in columns},
     )
 
 
