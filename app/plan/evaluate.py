@@ -1,6 +1,6 @@
 """The place where hardware and maths meet: a scenario and the catalogue in, one frozen plan, or a part of one, out."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -37,6 +37,7 @@ from app.plan.result import (
     Costs,
     Explanation,
     Fabric,
+    Finding,
     Memory,
     NetworkPlan,
     Plan,
@@ -166,7 +167,8 @@ def _training(
         groups=training_job.groups(job) if "details" in include else (),
     )
     of_network, of_cost = chain(network.findings, older_is_quicker(network)), held_by(job.setup, cost.findings)
-    parts = training, job.memory, job.storage, job.bottleneck, _erring(cost.costs, job)
+    storage: Storage[Any] = job.storage if "details" in include else no_job.STORAGE
+    parts = training, job.memory, storage, job.bottleneck, _erring(cost.costs, job)
     drawn = DrawnPlan(cost.owned, _reduced(reduction, "alternatives" in include), parts[-1], *parts[:-1])
     shared = _of_hardware(cost.owned, _not_made(include)), _of_reduction(reduction, "alternatives" in include)
     folded, (of_cluster, of_fabric), reduced = _folded(parts, *shared, sourced=SOURCES in include)
@@ -179,8 +181,7 @@ def _training(
             chain(
                 of_question(cluster, scenario, catalog),
                 chain(of_network, job.findings, reduction.findings, of_cost),
-                capacity_findings(job.storage, scenario.storage_capacity, isfinite(network.storage_rate)),
-                network_findings(job.storage, network.storage_rate, scenario.part(OperationRequest)),
+                _of_storage(job, network, scenario),
             )
         ),
         permalink="/?" + scenario.query(catalog_version=catalog.version),
@@ -204,6 +205,13 @@ def _training(
         else {},
     )
     return but(plan, verdict=summary.verdict(plan, cluster, scenario.part(ModelRequest), catalog)), drawn
+
+
+def _of_storage(job: training_job.Job, network: Network, scenario: Scenario) -> Iterator[Finding]:
+    """What is wrong with the storage, where any is bought or joined: what the run asks of it is not asked else."""
+    if scenario.storage_capacity is not None or scenario.storage_network:
+        yield from capacity_findings(job.storage, scenario.storage_capacity, isfinite(network.storage_rate))
+        yield from network_findings(job.storage, network.storage_rate, scenario.part(OperationRequest))
 
 
 def _serving(

@@ -1,6 +1,6 @@
 """The long parts of a plan, which few read: made and written where they are asked for, null elsewhere."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -22,6 +22,22 @@ SOURCES = "sources"
 """What asks for the sources that every band rests on."""
 EVERYTHING = (*LONG_PARTS, SOURCES)
 """All that a plan can do without."""
+
+
+def parts_of(names: Sequence[str]) -> frozenset[str]:
+    """The long parts that some dotted names of a plan lie in, or hold.
+
+    >>> sorted(parts_of(["storage.capacity", "training"]))
+    ['alternatives', 'cloud', 'details']
+    """
+    return frozenset(
+        part for part, paths in LONG_PARTS.items() if any(_meet(path, name) for path in paths for name in names)
+    )
+
+
+def _meet(path: str, name: str) -> bool:
+    """Whether one name is the other, or inside it."""
+    return path == name or path.startswith(f"{name}.") or name.startswith(f"{path}.")
 
 
 def long_fields() -> Iterator[tuple[type, str]]:

@@ -26,6 +26,7 @@ from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Band
 from app.plan.declarations import figures, value_of
 from app.plan.evaluate import evaluate
+from app.plan.long_parts import parts_of
 from app.plan.result import Finding, Plan
 from app.plan.scenario import Scenario
 from app.plan.unusual_values import unusual_among
@@ -175,7 +176,7 @@ class Sweep:
             scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": self.catalog})
         except ValidationError as error:
             return {path: [None] for path in grid.results} | {"error": [error.errors()[0]["msg"]]}
-        plan = evaluate(scenario, self.catalog, include=())
+        plan = evaluate(scenario, self.catalog, include=parts_of(grid.results))
         results = {path: value_of(plan, path) for path in grid.results}
         typical = {path: value.typical if isinstance(value, Band) else value for path, value in results.items()}
         return {path: [value] for path, value in typical.items()} | {"error": [worst(plan.findings)]}

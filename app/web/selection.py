@@ -8,7 +8,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from app.catalog.names import did_you_mean, nearest
 from app.plan.band import Quantity
-from app.plan.long_parts import EVERYTHING, LONG_PARTS, SOURCES
+from app.plan.long_parts import EVERYTHING, LONG_PARTS, SOURCES, parts_of
 from app.plan.result import Plan
 from app.web import problems
 from app.web.problems import FieldProblem
@@ -42,13 +42,8 @@ class Selection:
     @property
     def needed(self) -> frozenset[str]:
         """What of `EVERYTHING` that a plan can do without is written, and so is worth making."""
-        named = (
-            part
-            for part, paths in LONG_PARTS.items()
-            if any(_meet(path, name) for path in paths for name in self.names)
-        )
         sources = {SOURCES} if self.sourced else ()
-        return self.include.intersection(LONG_PARTS).union(named, sources)
+        return self.include.intersection(LONG_PARTS).union(parts_of(self.names), sources)
 
     @property
     def sourced(self) -> bool:
@@ -87,11 +82,6 @@ _OF_NONE = _OF_BANDS + b"]"
 """The same where they were not made."""
 ALL = Selection()
 """Nothing in particular: all but the long parts."""
-
-
-def _meet(path: str, name: str) -> bool:
-    """Whether one name is the other, or inside it."""
-    return path == name or path.startswith(f"{name}.") or name.startswith(f"{path}.")
 
 
 def selection(query: dict[str, Any], answer: type) -> Selection:

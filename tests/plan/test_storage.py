@@ -5,7 +5,8 @@ import pytest
 
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate, evaluate_network
-from app.plan.long_parts import SOURCES
+from app.plan.job import no_job
+from app.plan.long_parts import EVERYTHING, SOURCES
 from app.plan.network import network_of
 from app.plan.scenario import Scenario
 
@@ -20,9 +21,8 @@ LLAMA_3 = {
 
 
 def plan(**fields):
-    return evaluate(
-        Scenario.model_validate(fields, context={"catalog": CATALOG}), CATALOG, ("bill_of_materials", SOURCES)
-    )
+    scenario = Scenario.model_validate(fields, context={"catalog": CATALOG})
+    return evaluate(scenario, CATALOG, ("bill_of_materials", "details", SOURCES))
 
 
 def test_llama_3_writes_its_checkpoint_in_five_seconds_every_five_minutes():
@@ -169,3 +169,11 @@ def test_ports_of_spare_nodes_are_none_of_the_storage_servers() -> None:
     )
     # a quarter as many links of servers as of 128 and of 136 nodes, two each
     assert (alone, spared) == (64 * 50e9, 68 * 50e9)
+
+
+def test_the_storage_is_left_out_where_nobody_asks_for_it_and_what_is_wrong_with_it_is_said_all_the_same() -> None:
+    scenario = Scenario(storage_network=True, checkpoint_time=0.01, storage_capacity=1e12)
+    whole, short = (evaluate(scenario, CATALOG, include) for include in (EVERYTHING, ()))
+    assert short.storage == no_job.STORAGE
+    assert short.findings == whole.findings
+    assert {"storage-too-small", "storage-beyond-its-network"} <= {finding.code for finding in short.findings}
