@@ -364,17 +364,14 @@ def timings_of(jobs: Sequence[Planned], width: int) -> list[Timing]:
 
 def _by_layer(jobs: Sequence[Planned]) -> Iterable[tuple[_LayerWhatIfs, list[int]]]:
     """The different layers of some jobs, each with the places of the jobs on links that are alike."""
-    layers: dict[Hashable, _LayerWhatIfs] = {}
     groups: dict[Hashable, tuple[_LayerWhatIfs, list[int]]] = {}
     for place, (inputs, par) in enumerate(jobs):
         n = inputs.with_batch(1)
-        asked = n.shape, n.job, n.hardware, par.of_a_replica, n.software, n.calibration
-        known = par, n.links, asked
-        if known not in layers:
-            layers[known] = _layer_what_ifs(*asked, layer_groups(n.shape, par, _quicker_links(n.links)))
+        who = layer_groups(n.shape, par, _quicker_links(n.links))
+        layer = _layer_what_ifs(n.shape, n.job, n.hardware, par.of_a_replica, n.software, n.calibration, who)
         exchanging = float(n.shape.experts) > 0 or par.context_exchange != arguments.RING
-        key = id(layers[known]), n.links.interconnect, alike(n.links, exchanging)
-        groups.setdefault(key, (layers[known], []))[1].append(place)
+        key = layer, n.links.interconnect, alike(n.links, exchanging)
+        groups.setdefault(key, (layer, []))[1].append(place)
     return groups.values()
 
 

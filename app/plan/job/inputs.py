@@ -417,6 +417,8 @@ class JobSetup:
         asked = self.asked, self.budget if budget is None else budget, timed, quickest
         if quickest is None:
             return _known_search(*asked)
+        if self.fixed.whole:  # it takes as long to look for among those that are kept
+            return parallelism_search.best(*asked)
         result = _QUICKEST.get(asked)
         if result is None:
             result = parallelism_search.best(*asked)
