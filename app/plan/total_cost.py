@@ -572,7 +572,7 @@ def _racks(owned: Ownership) -> Racks:
     compute = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, limit))
     networks: list[AuxiliaryNetwork | PricedDesign] = [*network.auxiliary]
     if network.built and not platform.switches_in_rack:
-        networks.append(network.built)
+        networks.append(network.spared or network.built)
     heights = sum(each.rack_units for each in networks)
     powers = [float(each.power[0]) for each in networks]
     drawn_power = sum(filter(isfinite, powers))

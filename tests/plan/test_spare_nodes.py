@@ -43,6 +43,14 @@ def test_spare_nodes_are_bought_with_ports_of_the_network():
     assert ports == {"connectx-7": 48, "osfp-400g-sr4": 48, "osfp-800g-2xsr4": 16, "mpo-12-mmf": 48, "spares": 1}
 
 
+def test_switches_for_spare_nodes_stand_in_racks_too():
+    """64 nodes have 4 leaves and 2 spines in one rack; with 8 more they have 8 and 4, two units high each, in two."""
+    asked = {"gpu": "h200-nvl", "scale_out": "efa-200", "model": "llama-3-8b", "switch": "7060dx5-64s"}
+    spared, larger = plan_of(**asked, gpus=512, spare_nodes=8), plan_of(**asked, gpus=576)
+    assert spared.cluster.racks - spared.cluster.compute_racks == 2
+    assert (spared.cluster.racks, spared.cluster.compute_racks) == (larger.cluster.racks, larger.cluster.compute_racks)
+
+
 @pytest.mark.parametrize(
     "asked",
     [
