@@ -104,11 +104,18 @@ class ServingCandidate:
     replicas: int = result("1", "Replicas", "Replicas that answer the load.")
     parallelism: ServingLayout = result("", "Parallelism", "How one of them spreads over its GPUs.")
     prefill: Pool | None = result("", "Pool for prompts", "null where each replica does both.")
-    tpot: float = result("s", "Time per token", "Mean, at the load.", formula="serving.steady_state")
-    ttft: float = result("s", "Time to first token", "Mean, at the load.", formula="serving.steady_state")
+    tpot: float = result(
+        "s",
+        "Time per token",
+        "Mean, of replicas as full as the load with its headroom makes them; less where all GPUs share the load.",
+        formula="serving.steady_state",
+    )
+    ttft: float = result("s", "Time to first token", "Mean, of the same.", formula="serving.steady_state")
     interactivity: float = result("1/s", "Tokens a second of a user", "One over the time per token.")
     requests_per_second: float = result("1/s", "Requests a second", "What the load asks of the cluster.")
-    users: float = result("1", "Users", "Users that it serves.", formula="serving.users_served")
+    users: float = result(
+        "1", "Users", "Users who ask the load's requests at these times.", formula="serving.users_served"
+    )
     capital: float | None = result("USD", "Capital", "Nodes, network and building; null where a price is missing.")
     per_hour: float | None = result("USD/h", "Cost of an hour", "Owned, over the lifetime.")
     per_million_output_tokens: float | None = result(
