@@ -9,6 +9,7 @@ from app.plan import all_reduce
 from app.plan.all_reduce import Reduction, time_all_reduce, time_all_reduces, with_alternatives
 from app.plan.band import fold, nan_is_an_answer
 from app.plan.communication import of_scenario
+from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 
 CATALOG = load_catalog()
@@ -58,3 +59,20 @@ def test_what_was_timed_last_is_kept_and_no_more_of_it_than_a_few() -> None:
     time_all_reduces([(fabric, 1e6 + more) for more in range(1, 100)])
     assert len(all_reduce._KEPT) == all_reduce._KEPT.most
     assert time_all_reduce(fabric, 1e6) is not first
+
+
+@pytest.mark.parametrize("gpu", [key for key, gpu in CATALOG.gpus.items() if gpu.platform])
+def test_an_all_to_all_of_nodes_of_one_gpu_takes_what_their_ports_carry(gpu: str) -> None:
+    """A lone GPU of a mesh has no links to others: GH200, MI300X and V100 had no time at all."""
+    asked = Scenario(gpu=gpu, gpus=32, gpus_per_node=1, scale_up_domain=1, scale_out="infiniband-ndr")
+    exchanged = time_all_reduce(of_scenario(asked, CATALOG), 8e9).all_reduce.all_to_all_time.typical
+    ports = asked.nics_per_node or max(CATALOG.platforms[CATALOG.gpus[gpu].platform].nics_per_node, 1)
+    assert exchanged >= 8e9 * 31 / 32 / (ports * 50e9)
+    assert exchanged < 100 * 8e9 / 50e9
+
+
+def test_experts_are_dealt_out_to_superchips_that_stand_alone() -> None:
+    asked = {"gpu": "gh200", "gpus": 64, "gpus_per_node": 1, "model": "mixtral-8x7b", "global_batch": 512}
+    plan = evaluate(Scenario(**asked, expert_parallel=8), CATALOG)
+    assert plan.training.step_time is not None
+    assert evaluate(Scenario(**asked), CATALOG).training.step_time.typical <= plan.training.step_time.typical

@@ -532,9 +532,10 @@ def exchange_transfer(inside: Array, across: Array, machine: Machine, calibratio
 def _exchange_transfer(p: Paths, inside: Array, across: Array) -> Array:
     """The same on these paths [s]."""
     m, g = p.machine, p.ranks_per_domain
+    rate = where(g > 1, p.inside, np.inf)  # of a mesh one rank has no links
     with np.errstate(divide="ignore", invalid="ignore"):
-        far = across / (m.scale_out_rate * m.exchange_network) + m.rails_apart * across * (g - 1) / g / p.inside
-        slower: Array = np.maximum(where(g > 1, inside / p.inside, 0.0), where(p.several, far, 0.0))
+        far = across / (m.scale_out_rate * m.exchange_network) + m.rails_apart * across * (g - 1) / g / rate
+        slower: Array = np.maximum(inside / rate, where(p.several, far, 0.0))
     return slower
 
 
