@@ -177,5 +177,5 @@ def test_between_one_that_is_nearly_safe_and_the_soonest_the_cheapest_safe_one_i
     assert answer.fastest is not None
     assert found.safest is not None
     assert found.safest.gpus < 2 * max(one.gpus for one in found.chances if one.least < SAFE)
-    assert found.safest.gpus < answer.fastest.gpus / 8
+    assert found.safest.gpus <= answer.fastest.gpus / 8
     assert found.safest in found.chances
