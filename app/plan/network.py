@@ -98,9 +98,10 @@ class Network:
 
     @property
     def bought(self) -> Hashable:
-        """What networks at equal prices have in common that are the same parts, whatever they carry and how."""
-        request = self.request
-        return self.cluster, self.built or request.wishes, request.storage_network, request.management_network
+        """What networks have in common that are the same parts at the same prices, whatever they carry and how."""
+        request, priced = self.request, self.prices if self.auxiliary else None
+        parts = self.built or (request.wishes, priced)
+        return self.cluster, parts, request.storage_network, request.management_network
 
     @property
     def alike(self) -> Hashable:

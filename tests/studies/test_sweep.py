@@ -403,6 +403,17 @@ def test_clusters_at_random_are_each_their_plan(seed: int) -> None:
     _each_row_is_its_plan(GIVEN | usual | unusual, grid, sorted(plan_columns.COLUMNS) if seed % 3 == 0 else RESULTS)
 
 
+@pytest.mark.parametrize("beside", ["storage_network", "management_network"])
+@pytest.mark.parametrize(
+    "prices", [{"price_book": ["market", "rule-of-thumb"]}, {"price_switch": [10_000, 20_000]}, {"spares": [0, 0.1]}]
+)
+def test_networks_beside_a_single_node_are_priced_anew_at_every_price(
+    beside: str, prices: dict[str, list[Any]]
+) -> None:
+    """One node needs no network to others, which told networks of other prices apart."""
+    _each_row_is_its_plan(GIVEN | {"gpus": 8, "global_batch": 64, beside: True}, prices)
+
+
 def test_a_long_sweep_keeps_no_more_than_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_columns, "MOST_KEPT", 3)
     together = plan_columns.PlanColumns(GIVEN, {"gpus": [8 * n for n in range(1, 9)]}, RESULTS, load_catalog())
