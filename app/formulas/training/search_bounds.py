@@ -41,9 +41,6 @@ class ShareBounds:
         by_sharding: what each share then takes at least by each sharding [s].
     """
 
-    states: States | None = None
-    by_sharding: Numbers
-
     def __init__(self, merged: Search, families: Whole, space: Space, shares: Shares, limits: Numbers) -> None:
         """Those of some shares.
 
@@ -57,6 +54,8 @@ class ShareBounds:
         self.merged, self.families, self.shares, self.open = merged, families, shares, shares.groups.open
         self.left = limits[shares.owner] - shares.groups.least_states[shares.group] - space.context
         self.room = _room(space, shares, self.left)
+        self.states: States | None = None
+        self.by_sharding: Numbers = np.empty((0, 0))
 
     @cached_property
     def sequences(self) -> tuple[Numbers, Numbers]:

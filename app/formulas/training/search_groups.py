@@ -197,7 +197,7 @@ class _Tried(NamedTuple):
 
     Attributes:
         degrees: of each kind those that are tried anywhere, ascending [1].
-        flags: of each kind which of these are tried, by cluster.
+        flags: whether each of these is tried, by kind and cluster.
         settings: values of the others, the same everywhere [1].
     """
 

@@ -49,8 +49,6 @@ SPLITS_AT_ONCE = 12_000
 SPLITS_OF_ALL, SPLITS_EACH = 80, 4
 """How many of each search are then looked at first, and how many more for each way that is wanted: of small jobs all,
 so that it is known how many ways fit."""
-
-
 LOST = SearchResult(0, 0, 0, 0, Parallelism(), np.empty(0), np.empty(0), np.nan, None)
 """The answer to a search of which no way to run the job is wanted."""
 
