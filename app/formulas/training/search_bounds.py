@@ -97,8 +97,8 @@ class ShareBounds:
         return self._but(
             shares=self.shares.some(places),
             left=self.left[places],
-            room=self.room[:, places],
-            **{name: (first[:, places], second[..., places]) for name, (first, second) in tables.items()},
+            room=np.take(self.room, places, axis=1),
+            **{name: tuple(np.take(each, places, axis=-1) for each in pair) for name, pair in tables.items()},
         )
 
     def _but(self, **changes: Any) -> ShareBounds:
@@ -164,10 +164,10 @@ class ShareBounds:
             most: these times, where nodes do not spread; any if ``None`` [s].
         """
         size, share = splits.micro_batch, splits.share
-        levels: Flags = size <= self.room[:, share]
+        levels: Flags = size <= np.take(self.room, share, axis=1)
         if most is not None:
-            times, waits = self.times
-            levels &= times[:, share] + (size - 1) * waits[:, share] <= most[splits.owner]
+            times, waits = (np.take(table, share, axis=1) for table in self.times)
+            levels &= times + (size - 1) * waits <= most[splits.owner]
         return levels
 
     def micro_batches(self, most: Numbers | None = None) -> Numbers:

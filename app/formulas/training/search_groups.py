@@ -154,7 +154,8 @@ class Groups:
 
 def _groups(spaces: Spaces) -> Groups:
     shape, fixed, software = spaces[0].shape, spaces[0].fixed, spaces[0].software
-    merged, tried = Space.merged(spaces), _Tried.of(spaces)
+    merged = Space.merged(spaces)
+    tried = _Tried.of(spaces, merged)
     stages = Stages.of(spaces[0].stages(tried.degrees["pipeline"].tolist()))
     axes = t, c, e = tuple(tried.degrees[name] for name in ("tensor", "context", "expert"))
     places, data, whole, spread = _divided(merged, tried, stages)
@@ -206,12 +207,12 @@ class _Tried(NamedTuple):
     settings: Mapping[str, list[int]]
 
     @classmethod
-    def of(cls, spaces: Spaces) -> _Tried:
+    def of(cls, spaces: Spaces, merged: Space) -> _Tried:
         """What is tried on each cluster: those whose sequences and domains are equal have the same candidates."""
         kinds: dict[Any, int] = {}
         kind = [kinds.setdefault((space.job.sequence_length, space.largest_tensor), len(kinds)) for space in spaces]
         lists = [spaces[kind.index(number)].degrees() for number in kinds.values()]
-        merged, degrees, flags = Space.merged(spaces), {}, {}
+        degrees, flags = {}, {}
         for name in ("tensor", "pipeline", "context", "expert"):
             every = np.array(sorted({*chain.from_iterable(each[name] for each in lists)}), np.int64)
             listed = np.array([np.isin(every, each[name]) for each in lists])

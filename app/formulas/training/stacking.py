@@ -6,7 +6,6 @@ Source: Railyard.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import fields
 from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -68,8 +67,10 @@ def stacked(parts: Sequence[Part], further: int = 0) -> Part:
     """
     if all(part is parts[0] for part in parts):
         return parts[0]
-    kind, column = type(parts[0]), partial(_column, further=further)
-    return kind(**{each.name: column([getattr(part, each.name) for part in parts]) for each in fields(kind)})
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
+    return but(
+        parts[0], **{name: _column(column, further) for name, column in zip(vars(parts[0]), columns, strict=True)}
+    )
 
 
 def stacked_links(links: Sequence[Links], further: int = 0) -> Links:
