@@ -290,16 +290,22 @@ def controls(
 
 
 def choices(bound: BoundForm, catalog: Catalog, name: str) -> Choices:
-    """A field that may repeat."""
+    """A field that may repeat; what is ticked, and what is by default, in the order of the boxes."""
     field = bound.kind.model_fields[name]
     key = next(mark for mark in _marks(name, bound.kind) if isinstance(mark, Key))
+    groups = _entries(name, key, catalog, None)
+    boxes = [option.value for _, options in groups for option in options]
+
+    def in_order(values: Sequence[str]) -> tuple[str, ...]:
+        return tuple(sorted(values, key=lambda value: boxes.index(value) if value in boxes else len(boxes)))
+
     return Choices(
         name=name,
         title=field.title or name,
         hint=field.description or "",
-        groups=_entries(name, key, catalog, None),
-        chosen=bound.typed.get(name) or field.default,
-        default=field.default,
+        groups=groups,
+        chosen=in_order(bound.typed.get(name) or field.default),
+        default=in_order(field.default),
         error=bound.errors.get(name, ""),
     )
 

@@ -384,6 +384,20 @@ def test_a_form_sent_without_scripts_leads_to_the_short_address(client: TestClie
     assert answer.headers["location"] == "/?gpus=512&message=1+GiB"
 
 
+@pytest.mark.parametrize("address", ["/size", "/serve/size", "/explore"])
+def test_candidates_that_are_ticked_anyway_are_left_out_of_the_address(client: TestClient, address: str) -> None:
+    page = get(client, address)
+    boxes = [box for box in page.all("input", type="checkbox") if "checked" in box]
+    ticked = [(box["name"], box["value"]) for box in boxes]
+    for fieldset in page.all("fieldset"):  # which the script compares with what is ticked
+        if name := fieldset.get("data-choices"):
+            assert fieldset["data-default"] == " ".join(value for field, value in ticked if field == name)
+    sent = [*ticked, ("sequence_length" if "serve" not in address else "input_tokens", "4096"), ("budget", "")]
+    answer = client.get(f"{address}?{urlencode(sent)}", follow_redirects=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"{address}?{sent[-2][0]}=4096"
+
+
 # Links ---------------------------------------------------------------------------------------------------------------
 
 

@@ -158,7 +158,7 @@ def without_blanks(
     defaults = form.defaults(kind)
     kept = [(name, value) for name, value in pairs if value.strip() and value != defaults.get(name)]
     for name in candidates:
-        if tuple(value for field, value in pairs if field == name) == kind.model_fields[name].default:
+        if {value for field, value in pairs if field == name} == set(kind.model_fields[name].default):
             kept = [(field, value) for field, value in kept if field != name]
     return RedirectResponse(address(request, path, urlencode(kept)), 303)
 
