@@ -102,8 +102,7 @@ class Grid(BaseModel):
 
 
 FIRST, MOST = 64, 2048
-"""Points that are worked out together: in the beginning, when the dearest take 0.3 s and are told in half the time of
-four times sixteen, and at most."""
+"""Points that are worked out together: in the beginning, of which the dearest take 0.3 s, and at most."""
 GROWTH = 64
 """How many times as many as those before they are at most."""
 AT_ONCE = 0.25

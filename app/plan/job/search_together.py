@@ -42,13 +42,15 @@ def _blocks(places: Sequence[int], contests: Contests | None, most: int) -> Iter
 
     >>> [*_blocks([0, 1, 4, 5, 6], Contests(np.array([0, 0, 1, 2, 3, 3, 3]), np.ones(7)), 4)]
     [[0, 1], [4, 5, 6]]
+    >>> [*_blocks([0, 1, 4, 5, 6], Contests(np.array([0, 0, 1, 2, 3, 3, 3]), np.ones(7)), 2)]
+    [[0, 1], [4, 5], [6]]
     """
     start = 0
     while start < len(places):
         end = min(start + most, len(places))
         if contests is not None and end < len(places):
             number = contests.number[places[start : end + 1]]
-            end = start + int(np.searchsorted(number, number[-1])) or end
+            end = start + (int(np.searchsorted(number, number[-1])) or end - start)
         yield places[start:end]
         start = end
 
