@@ -7,6 +7,7 @@ Parts that cost a little less may draw so much more that their building costs mo
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -113,7 +114,12 @@ _family = lru_cache(maxsize=MOST_KEPT)(_Family)
 
 
 class _Asked(NamedTuple):
-    """All that the choice of a fabric depends on: clusters that agree in it share their fabrics."""
+    """All that the choice of a fabric depends on: clusters that agree in it share their fabrics.
+
+    Attributes:
+        family: what is the same for every taper.
+        taper: ports down of a leaf for each up [1].
+    """
 
     family: _Family
     taper: float
@@ -379,7 +385,7 @@ class _Search:
     def narrow(self, narrowed: Narrowed | None) -> None:
         """Try some of the fabrics, or all."""
         self.narrowed = narrowed
-        self.places: Sequence[int] = sorted(narrowed.within) if narrowed else range(len(self.offered.places))
+        self.places: Sequence[int] = narrowed.places if narrowed else range(len(self.offered.places))
 
     @property
     def work_apart(self) -> int:
@@ -390,20 +396,20 @@ class _Search:
         return ALONE * (len(self.options.sizes) + apart)
 
     @property
-    def bounds(self) -> list[tuple[float, float]]:
-        """Of each choice of switches that is tried the least that a fabric costs, if it is known, and the most that all
-        of leaves that fit the taper cost that are left out [USD].
-        """
-        if self.narrowed is None:
-            return [(np.nan, np.inf)] * len(self.places)
-        least, within, taper = self.narrowed.least, self.narrowed.within, self.asked.taper
-        return [(least[place], within[place].get(taper, np.inf)) for place in self.places]
+    def least(self) -> Sequence[float]:
+        """What fabrics of each choice of switches that is tried cost at least, if it is known [USD]."""
+        return self.narrowed.least if self.narrowed else [np.nan] * len(self.places)
+
+    @property
+    def left_out(self) -> Sequence[float]:
+        """What all fabrics of each that are left out cost at least [USD]."""
+        return self.narrowed.left_out if self.narrowed else [np.inf] * len(self.places)
 
     def within(self, place: int) -> Mapping[float, float]:
-        """Of leaves of a choice of switches that fit a taper, by the taper, the most that all cost that are left out
-        [USD].
+        """Of leaves of a choice of switches that fit a narrower taper, by the taper, the most that all cost that are
+        left out [USD].
         """
-        return self.narrowed.within[place] if self.narrowed else {}
+        return self.narrowed.within.get(place, {}) if self.narrowed else {}
 
     def nearest(self) -> Chosen:
         """Where nothing can be built the design that comes nearest to being one."""
@@ -759,9 +765,11 @@ class _Fabrics:
         choices = [choice for choice, _ in self.offers]
         self.height = np.array([self.heights[choice.height] for choice in choices])
         turn = np.repeat(np.arange(len(some)), [len(its.places) for its in some])
-        search, place = np.array(searches)[turn], np.array([place for its in some for place in its.places])
+        search, place = np.array(searches)[turn], np.array([*chain(*[its.places for its in some])])
         offer = offered.begins[offered.which[turn]] + place
-        least, most = np.array([bounds for its in some for bounds in its.bounds]).T
+        least, most = (
+            np.array([*chain(*costs)]) for costs in ([its.least for its in some], [its.left_out for its in some])
+        )
         tried = _Switches(search, place, offer, self.leaves.lists_of(search, choices, offer), least, most)
         alone = np.bincount(turn)[turn] == 1
         tried.least[alone] = 0.0

@@ -25,14 +25,17 @@ class Narrowed(NamedTuple):
 
     Attributes:
         most: all switches that are left out cost more [USD].
-        least: what fabrics of the switches that are kept cost at least, by their place among those on offer [USD].
+        places: of the switches that are kept among those on offer.
+        least, left_out: of each what fabrics cost at least, and all of leaves that are left out [USD].
         narrower: whether the cheapest leaves that fit narrower tapers are kept too.
-        within: of the switches that are kept, by their place, and of leaves that fit a taper, by the taper: all that
-            are left out cost more [USD].
+        within: of switches that are kept, by their place, and of leaves that fit a narrower taper, by the taper: all
+            that are left out cost more [USD].
     """
 
     most: float
-    least: dict[int, float]
+    places: list[int]
+    least: list[float]
+    left_out: list[float]
     narrower: bool
     within: dict[int, dict[float, float]]
 
@@ -102,13 +105,13 @@ class LeastCosts:
         most = np.full(len(self.several), np.inf)
         np.minimum.at(most, cluster, limit)
         kept = (self.least <= most[cluster]) & np.isin(cluster, numbers)
-        narrowed = {number: Narrowed(float(most[number]), {}, narrower, {}) for number in numbers}
         pairs = np.flatnonzero(kept)
-        taper = self.tried.taper[self.size[self.begins[pairs]]]
-        columns = (*(column[pairs] for column in (cluster, self.pairs.place, self.least, limit)), taper)
-        for number, place, least, cost, own in zip(*(column.tolist() for column in columns), strict=True):
-            narrowed[number].least[place] = least
-            narrowed[number].within[place] = {own: cost}
+        ends = [np.searchsorted(cluster[pairs], numbers, side).tolist() for side in ("left", "right")]
+        places, least, left_out = (column[pairs].tolist() for column in (self.pairs.place, self.least, limit))
+        narrowed = {
+            number: Narrowed(cost, places[begin:end], least[begin:end], left_out[begin:end], narrower, {})
+            for number, cost, begin, end in zip(numbers, most[numbers].tolist(), *ends, strict=True)
+        }
         sizes = np.zeros(len(self.tried.place), np.bool_)
         sizes[self.size[kept[self.pair] & (self.total <= limit[self.pair])]] = True
         if narrower:
@@ -137,7 +140,7 @@ class LeastCosts:
         first = pairs[row[begins]]
         columns = self.pairs.cluster[first], self.pairs.place[first], taper[begins], limit
         for number, place, ratio, most in zip(*(column.tolist() for column in columns), strict=True):
-            narrowed[number].within[place][ratio] = most
+            narrowed[number].within.setdefault(place, {})[ratio] = most
         sizes[size[total <= np.repeat(limit, np.diff(begins, append=len(total)))]] = True
 
     def _costs(self, place: Integers, leaves: Leaves, row: Integers, offer: Integers) -> Floats:

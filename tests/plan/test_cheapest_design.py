@@ -411,6 +411,21 @@ def test_fabrics_that_networks_of_other_tapers_share_are_those_chosen_alone(
     agree_with_those_alone(asked, monkeypatch)
 
 
+@pytest.mark.parametrize(
+    "wish", [{}, {"topology": "fat-tree"}, {"topology": "dragonfly"}, {"nodes": 1030, "spine_policy": "rail"}], ids=str
+)
+def test_fabrics_of_many_tapers_are_those_of_each_alone(wish: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of so many the switches are few that are tried, most sizes of leaves are left out, and tapers share the rest."""
+    asked = []
+    for scale_out, step in itertools.product(("infiniband-xdr", "roce-400"), range(30)):
+        fields = {name: value for name, value in wish.items() if name != "nodes"}
+        hosts = cluster("h100-sxm", wish.get("nodes", 128))
+        scenario = Scenario(**hosts, scale_out=scale_out, oversubscription=1 + step / 11, **fields)
+        found, request = look_up(scenario, TYPICAL), scenario.part(NetworkRequest)
+        asked.append((candidates(found, request, TYPICAL), found, request))
+    agree_with_those_alone(asked, monkeypatch)
+
+
 def agree_with_those_alone(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold what is chosen together, all at once and in portions, against what is chosen one by one."""
     prices = PriceList.of(PriceRequest(), TYPICAL)
