@@ -620,7 +620,7 @@ def together(designs: Sequence[PricedDesign], clusters: Cluster) -> PricedDesign
     lengths = [each.chosen.lengths or each.wanted.longest(each.prices.catalog) for each in designs]
     columns = Chosen(
         first.choice,
-        layouts.Design._make(map(column, zip(*(each.design for each in designs), strict=True))),
+        layouts.Design.stacked([each.design for each in designs]).at(slice(None), None),
         {level: column([each.get(level, 0.0) for each in lengths]) for level in LEVELS},
     )
     return _Several(columns, clusters, first.request, first.prices)

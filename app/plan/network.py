@@ -322,8 +322,7 @@ def sites_of(networks: Sequence[Network]) -> list[placement.Site]:
             trees.setdefault(int(network.built.design.tiers), []).append(place)
     for tiers, places in trees.items():
         first, several = networks[places[0]], [networks[place] for place in places]
-        designs = [network.built.design for network in several if network.built]
-        design = layouts.Design._make(map(np.array, zip(*designs, strict=True)))
+        design = layouts.Design.stacked([network.built.design for network in several if network.built])
         nodes: Any = np.array([network.cluster.nodes for network in several])
         counts = but(bill_of_materials.counted(design, but(first.cluster, nodes=nodes), first.request), tiers=tiers)
         stands = placement.stands_of(
