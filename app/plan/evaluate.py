@@ -122,26 +122,44 @@ def _communicating(scenario: Scenario, catalog: Catalog) -> tuple[Network, Commu
     return network, fabric, scenario.message or shape.usual_message(scenario.part(ModelRequest), catalog)
 
 
-@nan_is_an_answer
 def prepare_together(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
     """Work out at once what takes several plans of training little longer than one: the plan of each finds its fabrics
     designed, its message timed, its job planned and run on the network that it is held against.
     """
+    for _ in preparation(scenarios, catalog):
+        pass
+
+
+def preparation(scenarios: Sequence[Scenario], catalog: Catalog) -> Iterator[None]:
+    """The same in steps, between which others may be answered."""
     design_with_rivals(scenarios, catalog)
+    yield
+    joined = _reduced_together(scenarios, catalog)
+    yield
+    training = {place: each for place, each in enumerate(joined) if scenarios[place].workload == "training"}
+    jobs = _planned_together([(scenarios[place], *each) for place, each in training.items()], catalog)
+    yield
+    runs_on_rivals((*each, job) for each, job in zip(training.values(), jobs, strict=True))
+
+
+@nan_is_an_answer
+def _reduced_together(scenarios: Sequence[Scenario], catalog: Catalog) -> list[tuple[Network, Communication]]:
+    """The networks of some scenarios, whose messages are timed at once, and what times transfers on them."""
     joined = [_communicating(scenario, catalog) for scenario in scenarios]
     time_all_reduces([(fabric, message) for _, fabric, message in joined])
-    training = [place for place, scenario in enumerate(scenarios) if scenario.workload == "training"]
-    networks, fabrics = [joined[place][0] for place in training], [joined[place][1] for place in training]
-    jobs = training_job.plan_jobs(
-        [
-            training_job.AskedJob(
-                network.cluster, fabric, JobRequest.of(scenarios[place], catalog), network.storage_rate
-            )
-            for place, network, fabric in zip(training, networks, fabrics, strict=True)
-        ],
-        catalog,
-    )
-    runs_on_rivals(zip(networks, fabrics, jobs, strict=True))
+    return [(network, fabric) for network, fabric, _ in joined]
+
+
+@nan_is_an_answer
+def _planned_together(
+    joined: Sequence[tuple[Scenario, Network, Communication]], catalog: Catalog
+) -> list[training_job.Job]:
+    """The jobs of some scenarios on their networks."""
+    asked = [
+        training_job.AskedJob(network.cluster, fabric, JobRequest.of(scenario, catalog), network.storage_rate)
+        for scenario, network, fabric in joined
+    ]
+    return training_job.plan_jobs(asked, catalog)
 
 
 def _training(

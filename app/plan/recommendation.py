@@ -124,7 +124,7 @@ def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: tr
 
 _Asked = tuple[str, Network, Communication, training_job.Job]
 """A job with what it was planned on, and the key of another network."""
-_RUNS: Kept[_Asked, Run] = Kept(16)
+_RUNS: Kept[_Asked, Run] = Kept(32)
 """The runs on other networks that were timed last: those timed together are found one after the other."""
 
 

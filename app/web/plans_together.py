@@ -9,16 +9,22 @@ from functools import partial
 from itertools import count, islice
 
 from app.catalog.load import Catalog
-from app.plan.evaluate import prepare_together
+from app.plan.evaluate import preparation, prepare_together
 from app.plan.scenario import Scenario
 
 log = logging.getLogger("railyard")
 
-MOST = 8
-"""Plans that are prepared together: as long as that takes nobody else is answered, and more gain no time."""
+MOST = 16
+"""Plans that are prepared together on the event loop, step by step: as long as a step takes nobody else is answered."""
+MOST_IN_LINE = 8
+"""The same in a thread: as long as that takes the first of them waits, and more gain no time."""
 
 BETWEEN = 2
-"""Rounds of the event loop between two plans: what came meanwhile is read in one, and answered in the other."""
+"""Rounds of the event loop between two steps or plans: what came meanwhile is read in one, and answered in the other.
+"""
+
+
+DONE = object()
 
 
 class PlansTogether:
@@ -27,7 +33,9 @@ class PlansTogether:
     def __init__(self) -> None:
         self.waiting: deque[tuple[Scenario, asyncio.Future[None]]] = deque()
         self.prepared = 0
-        """How many of them, the first ones, are."""
+        """How many of them, the first ones, are, or are about to be."""
+        self.steps: Iterator[None] = iter(())
+        """What is left to do for that."""
 
     async def turn(self, scenario: Scenario, catalog: Catalog) -> None:
         """Wait until the plans before it are made, and it is prepared with others that wait too."""
@@ -39,16 +47,20 @@ class PlansTogether:
         await turn
 
     def _next(self, catalog: Catalog) -> None:
+        """Prepare those that wait by another step, or let the first go that is prepared."""
+        done = True
         try:
             if not self.prepared:
                 self.prepared = min(len(self.waiting), MOST)
                 if self.prepared > 1:
-                    prepare_together([scenario for scenario, _ in islice(self.waiting, self.prepared)], catalog)
+                    self.steps = preparation([each for each, _ in islice(self.waiting, self.prepared)], catalog)
+            done = next(self.steps, DONE) is DONE
         finally:
-            self.prepared -= 1
-            _, turn = self.waiting.popleft()
-            if not turn.done():  # its client has left
-                turn.set_result(None)
+            if done:
+                self.prepared -= 1
+                _, turn = self.waiting.popleft()
+                if not turn.done():  # its client has left
+                    turn.set_result(None)
             if self.waiting:
                 self._after(BETWEEN, catalog)
 
@@ -80,7 +92,7 @@ class PlansInLine:
             self.waiting.pop(number, None)
 
     def _prepare(self, number: int, catalog: Catalog) -> None:
-        first = [each for each in list(self.waiting) if each >= number][:MOST]
+        first = [each for each in list(self.waiting) if each >= number][:MOST_IN_LINE]
         if number not in first:
             return
         scenarios = [scenario for each in first if (scenario := self.waiting.pop(each, None))]

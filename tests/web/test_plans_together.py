@@ -1,7 +1,7 @@
 """Plans that are asked for at the same time: prepared in one go, answered each by itself."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 
@@ -17,6 +17,8 @@ from tests.conftest import run_apart
 
 CATALOG = load_catalog()
 GIVEN = "tensor_parallel=8&pipeline_parallel=1&micro_batch=1"
+STEPS = 2
+"""Of a preparation, between which others are answered."""
 
 
 @pytest.fixture
@@ -24,10 +26,12 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The GPUs of the scenarios that are prepared in one go, each time."""
     batches: list[list[int]] = []
 
-    def prepare(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
+    def prepare(scenarios: Sequence[Scenario], catalog: Catalog) -> Iterator[None]:
         batches.append([scenario.gpus for scenario in scenarios])
+        return iter([None] * STEPS)
 
-    monkeypatch.setattr(plans_together, "prepare_together", prepare)
+    for name in ("prepare_together", "preparation"):
+        monkeypatch.setattr(plans_together, name, prepare)
     return batches
 
 
@@ -62,6 +66,27 @@ def test_what_comes_meanwhile_is_answered_before_the_next_plan(prepared: list[li
     assert order[:5] == [8, "quick", 16, "quick", 24]
 
 
+def test_what_comes_while_plans_are_prepared_is_answered_between_the_steps(prepared: list[list[int]]) -> None:
+    order: list[object] = []
+
+    async def plan(together: PlansTogether, gpus: int) -> None:
+        await together.turn(Scenario(gpus=gpus), CATALOG)
+        order.append(gpus)
+
+    async def quick() -> None:
+        while not order or order[-1] == "quick":
+            order.append("quick")
+            await asyncio.sleep(0)
+
+    async def ask() -> None:
+        together = PlansTogether()
+        await asyncio.gather(*(plan(together, gpus) for gpus in (8, 16)), quick())
+
+    run_apart(ask())
+    assert prepared == [[8, 16]]
+    assert order.index(8) >= STEPS * plans_together.BETWEEN
+
+
 def test_a_client_that_leaves_keeps_no_other_waiting(prepared: list[list[int]]) -> None:
     async def ask() -> None:
         together = PlansTogether()
@@ -75,10 +100,11 @@ def test_a_client_that_leaves_keeps_no_other_waiting(prepared: list[list[int]]) 
 
 
 def test_a_preparation_that_fails_leaves_each_plan_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(scenarios: Sequence[Scenario], catalog: Catalog) -> None:
+    def fail(scenarios: Sequence[Scenario], catalog: Catalog) -> Iterator[None]:
+        yield
         raise ArithmeticError
 
-    monkeypatch.setattr(plans_together, "prepare_together", fail)
+    monkeypatch.setattr(plans_together, "preparation", fail)
     errors: list[object] = []
 
     async def ask() -> None:
@@ -104,7 +130,7 @@ def test_the_interface_prepares_plans_that_come_at_once_together(prepared: list[
 
 
 def test_plans_in_line_for_a_thread_are_prepared_with_those_behind_them(prepared: list[list[int]]) -> None:
-    line, most = PlansInLine(), plans_together.MOST
+    line, most = PlansInLine(), plans_together.MOST_IN_LINE
     with ExitStack() as stack:
         places = [stack.enter_context(line.place(Scenario(gpus=gpus), CATALOG)) for gpus in range(1, most + 4)]
         with line.place(Scenario(gpus=99), CATALOG):

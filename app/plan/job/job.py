@@ -117,7 +117,7 @@ class AskedJob(NamedTuple):
     storage_rate: float = inf
 
 
-_KEPT: Kept[tuple[AskedJob, Catalog, int | None], Job] = Kept(16)
+_KEPT: Kept[tuple[AskedJob, Catalog, int | None], Job] = Kept(32)
 """The jobs planned last: those that were planned together are found one after the other."""
 
 
