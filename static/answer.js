@@ -60,7 +60,8 @@ function keepLast(why) {
   headline.querySelector(".stale-note")?.remove();
   const note = document.createElement("p");
   note.className = "stale-note";
-  note.textContent = `${why}Figures of the last valid plan: ${(document.getElementById("scenario-line") ?? document.getElementById("verdict")).textContent}`;
+  const line = document.getElementById("scenario-line");
+  note.textContent = line ? `${why}Figures of the last valid plan: ${line.textContent}` : `${why}The answer to the last valid question:`;
   headline.prepend(note);
   return note;
 }

@@ -165,6 +165,8 @@ def test_the_chart_shows_the_nearest_misses_however_far() -> None:
         assert miss.time_to_train in points.x
         assert 10**left < miss.time_to_train < 10**right
         assert 10**foot < miss.cost < 10**top
+    (name,) = (note for note in figure.layout.annotations if note.text.startswith("deadline"))
+    assert name.xanchor == "left"  # three days lie at the left end, where there is no room before them
     named = {note.text for note in figure.layout.annotations}
     assert {"nearest within the budget", "nearest in time"} <= named
     assert "None meets the limits" in figure.layout.title.text

@@ -129,6 +129,14 @@ def test_while_a_field_is_wrong_the_last_answer_stays(planner: Page) -> None:
     expect(planner.locator(".stale-note")).to_have_count(0)
 
 
+def test_while_a_field_of_another_page_is_wrong_its_answer_is_not_said_twice(page: Page, server: str) -> None:
+    page.goto(f"{server}/size?gpu=h100-sxm&gpus=64&model=llama-3-8b&training_tokens=1T")
+    page.get_by_label("Budget", exact=True).fill("much")
+    page.keyboard.press("Enter")
+    expect(page.locator(".stale-note")).to_have_text("The answer to the last valid question:")
+    expect(page.locator("#verdict")).to_contain_text("train Llama 3 8B")
+
+
 def test_copying_is_seen_without_a_clipboard_too(planner: Page) -> None:
     planner.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
     planner.get_by_role("link", name="Link to this plan").click()

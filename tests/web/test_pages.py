@@ -662,6 +662,25 @@ def test_a_date_that_the_calendar_mostly_breaks_is_said_with_the_verdict(client:
     assert "By the calendar" not in get(client, "/size?deadline=1+year&gpu=gb200&scale_out=roce-400").text("verdict")
 
 
+def test_a_nearest_miss_leads_to_the_question_that_it_answers(client: TestClient) -> None:
+    asked = "gpu=h100-sxm&gpus=64&model=llama-3-8b&training_tokens=1T&scale_out=roce-400&deadline=20+days&budget=$1M"
+    page = get(client, f"/size?{asked}")
+    assert page.text("verdict").startswith("No cluster meets all limits at once.")
+    links = {link["href"]: None for link in page.all("a") if link.get("href", "").startswith("/size?")}
+    ways = [way for way in links if dict(parse_qsl(urlsplit(way).query)) != dict(parse_qsl(asked))]
+    assert len(ways) == 2
+    for way, limit in zip(ways, ("deadline", "budget"), strict=True):
+        changed = dict(parse_qsl(urlsplit(way).query)).items() ^ dict(parse_qsl(asked)).items()
+        assert {name for name, _ in changed} == {limit}
+        assert "cheapest within the limits" in get(client, way).text("verdict")
+
+
+def test_a_cloud_of_which_none_keeps_the_limits_leads_to_the_nearest_misses(client: TestClient) -> None:
+    asked = "gpu=h100-sxm&gpus=64&model=llama-3-8b&budget=$1K"
+    assert f"/size?{asked.replace('$', '%24')}" in [link["href"] for link in get(client, f"/explore?{asked}").all("a")]
+    assert "misses a limit by the least" in get(client, f"/explore?{asked}").text("headline")
+
+
 def test_the_size_form_keeps_what_was_typed(client: TestClient) -> None:
     page = get(client, "/size?deadline=soon&gpu=h100-sxm", 422)
     assert page.one("input", id="field-deadline")["value"] == "soon"

@@ -600,7 +600,7 @@ def pareto(
         height=420,
         x=style.logarithmic("Time to train", x_low, x_high, "s") | _days(x_low, x_high),
         y=style.logarithmic(paid, y_low, y_high, "USD"),
-        annotations=[*_picks(answer), *_limit_names(deadline, budget)],
+        annotations=[*_picks(answer), *_limit_names(deadline, budget, x_low, x_high)],
         shapes=_limit_lines(deadline, budget),
         **LEGEND,
     )
@@ -642,7 +642,7 @@ def cloud(whole: Cloud, catalog: Catalog, deadline: float | None = None, budget:
         height=480,
         x=style.logarithmic("Time to train", x_low, x_high, "s") | _days(x_low, x_high),
         y=style.logarithmic(paid, y_low, y_high, "USD"),
-        annotations=[*_limit_names(deadline, budget)],
+        annotations=[*_limit_names(deadline, budget, x_low, x_high)],
         shapes=_limit_lines(deadline, budget),
         showlegend=True,
     )
@@ -775,9 +775,12 @@ def _limit_lines(deadline: float | None, budget: float | None) -> list[Values]:
     return lines + ([across(budget)] if budget else [])
 
 
-def _limit_names(deadline: float | None, budget: float | None) -> Iterator[Values]:
+def _limit_names(deadline: float | None, budget: float | None, x_low: float, x_high: float) -> Iterator[Values]:
     if deadline:  # at the foot: what is soonest and dearest has its name at the top
-        yield annotation(f"deadline {show(deadline, 's')}", math.log10(deadline), 0, "right", "bottom", yref="paper")
+        text = f"deadline {show(deadline, 's')}"
+        room = NARROW * math.log(deadline / x_low) / math.log(x_high / x_low)
+        side = "right" if room > LETTER * len(text) else "left"
+        yield annotation(text, math.log10(deadline), 0, side, "bottom", yref="paper")
     if budget:
         yield annotation(f"budget {show(budget, 'USD')}", 0, math.log10(budget), "left", "bottom", xref="paper")
 

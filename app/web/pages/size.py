@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Any, get_args
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
@@ -14,13 +15,13 @@ from app.plan.result import Recommendation
 from app.plan.scenario import ModelRequest, Scenario
 from app.report.charts import curve_charts
 from app.studies.chances import Likely
-from app.studies.sizing import USUAL_DEADLINE, BreakEven, Candidate, Kind, Question
-from app.units import percent, show
+from app.studies.sizing import FIGURES, USUAL_DEADLINE, BreakEven, Candidate, Kind, Question
+from app.units import percent, show, show_enough
 from app.web import form, requests
 from app.web.answers import SizeAnswer, size_answer
 from app.web.api import CANDIDATES, share_of
 from app.web.heavy_queue import Stopped, compute
-from app.web.pages.shared import PageRoute, question_of, without_blanks
+from app.web.pages.shared import PageRoute, address, question_of, without_blanks
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -69,6 +70,7 @@ def _sizing(request: Request, bound: form.BoundForm, answer: SizeAnswer | None) 
         if answer and question
         else None,
         "picks": list(_picks(answer)) if answer else [],
+        "allowed": _allowed(request, answer) if answer else {},
         "judged": _judged(answer, catalog) if answer else None,
         "ratios_by_size": _ratios_by_size,
         "near": {cluster.query: cluster for cluster in answer.chances} if answer else {},
@@ -87,6 +89,18 @@ def _judged(answer: SizeAnswer, catalog: Catalog) -> tuple[Candidate | Likely, R
     scenario = requests.validate(Scenario, requests.query(candidate.query), catalog, strict=False)
     said = evaluate(scenario, catalog, ()).recommendation
     return (candidate, said) if said else None
+
+
+def _allowed(request: Request, answer: SizeAnswer) -> dict[str, tuple[str, str]]:
+    """What the one limit that a nearest miss misses would have to be, and the address that asks so; by its query."""
+    ways = {}
+    for miss in answer.nearest_misses:
+        (limit,) = miss.misses
+        figure = FIGURES[limit]
+        text = show_enough(getattr(miss, figure), declared(Candidate)[figure].unit)
+        others = [(name, value) for name, value in request.query_params.multi_items() if name != limit]
+        ways[miss.query] = text, address(request, "/size", urlencode([*others, (limit, text.replace("\u202f", " "))]))
+    return ways
 
 
 def _ratios_by_size(evens: Sequence[BreakEven]) -> Iterator[tuple[int, list[float | None]]]:
