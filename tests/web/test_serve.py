@@ -216,6 +216,13 @@ def test_the_planner_leads_to_the_page_that_serves(client: TestClient) -> None:
     assert client.get("/?workload=serving&gpus=&tpot_limit=40+ms").url.path == "/serve"
 
 
+def test_where_no_cluster_carries_the_load_none_is_picked(client: TestClient) -> None:
+    page = client.get("/serve/size?gpu=h100-sxm&tpot_limit=1+ms").text
+    assert "carries the load within the limits" in page
+    assert "<dt>Cheapest" not in page
+    assert "<dd>–</dd>" not in page
+
+
 def test_training_is_no_question_of_serving_nor_serving_one_of_sizing(client: TestClient) -> None:
     for address in (f"{API}?workload=training", f"{API}/size?workload=training", "/api/v1/size?workload=serving"):
         answer = client.get(address)

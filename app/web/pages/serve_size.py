@@ -54,7 +54,7 @@ def _content(request: Request, bound: form.BoundForm, answer: ServeSizeAnswer | 
     return {
         "answer": answer,
         "verdict": _in_a_sentence(answer, bound, catalog) if answer else "",
-        "picks": list(_picks(answer)) if answer else [],
+        "picks": [pick for pick in _picks(answer) if pick[1]] if answer else [],
         "figure": serving_charts.candidates(answer, catalog) if answer else None,
         **question_of(request, bound, QUESTION, CHOICES),
     }
