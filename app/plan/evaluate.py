@@ -23,7 +23,7 @@ from app.plan.job.inputs import JobRequest
 from app.plan.job.job_findings import held_by
 from app.plan.job.storage import capacity_findings, network_findings
 from app.plan.kept import Kept
-from app.plan.long_parts import EVERYTHING, SOURCES
+from app.plan.long_parts import EVERYTHING, SOURCES, STORAGE
 from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.older_generation import older_is_quicker
@@ -69,7 +69,8 @@ def evaluate(scenario: Scenario, catalog: Catalog, include: Collection[str] = EV
     Args:
         scenario: the question.
         catalog: the catalogue.
-        include: which `LONG_PARTS` are made, and whether bands say their sources; what is left out is empty.
+        include: which `LONG_PARTS` are made, or `STORAGE` alone of the details, and whether bands say their sources;
+            what is left out is empty.
     """
     return evaluate_with_draws(scenario, catalog, include)[0]
 
@@ -185,7 +186,7 @@ def _training(
         groups=training_job.groups(job) if "details" in include else (),
     )
     of_network, of_cost = chain(network.findings, older_is_quicker(network)), held_by(job.setup, cost.findings)
-    storage: Storage[Any] = job.storage if "details" in include else no_job.STORAGE
+    storage: Storage[Any] = no_job.STORAGE if {"details", STORAGE}.isdisjoint(include) else job.storage
     parts = training, job.memory, storage, job.bottleneck, _erring(cost.costs, job)
     drawn = DrawnPlan(cost.owned, _reduced(reduction, "alternatives" in include), parts[-1], *parts[:-1])
     shared = _of_hardware(cost.owned, _not_made(include)), _of_reduction(reduction, "alternatives" in include)

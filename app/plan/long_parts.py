@@ -20,6 +20,8 @@ LONG_PARTS: Mapping[str, tuple[str, ...]] = {
 and the like, how numbers were computed: by the names that one asks for them by, their dotted names in a plan."""
 SOURCES = "sources"
 """What asks for the sources that every band rests on."""
+STORAGE = "storage"
+"""What asks for the storage alone, of the details."""
 EVERYTHING = (*LONG_PARTS, SOURCES)
 """All that a plan can do without."""
 

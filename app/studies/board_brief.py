@@ -12,7 +12,7 @@ from app.catalog.load import Catalog
 from app.plan.band import Band
 from app.plan.cluster import counterpart
 from app.plan.evaluate import evaluate
-from app.plan.long_parts import SOURCES
+from app.plan.long_parts import SOURCES, STORAGE
 from app.plan.result import Plan
 from app.plan.scenario import MOST_GPUS, Scenario, another_network
 from app.studies.front import ALIKE
@@ -103,7 +103,7 @@ class Brief:
 def brief(question: BriefQuestion, catalog: Catalog) -> Brief:
     """The brief of one plan."""
     scenario = question.scenario()
-    plan, drawn = evaluate(scenario, catalog, ("bill_of_materials", SOURCES)), stages(scenario, catalog)
+    plan, drawn = evaluate(scenario, catalog, ("bill_of_materials", STORAGE, SOURCES)), stages(scenario, catalog)
     return Brief(
         plan=plan,
         lines=tuple(capital_lines(plan)),

@@ -6,7 +6,7 @@ import pytest
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate, evaluate_network
 from app.plan.job import no_job
-from app.plan.long_parts import EVERYTHING, SOURCES
+from app.plan.long_parts import EVERYTHING, SOURCES, STORAGE
 from app.plan.network import network_of
 from app.plan.scenario import Scenario
 
@@ -22,7 +22,7 @@ LLAMA_3 = {
 
 def plan(**fields):
     scenario = Scenario.model_validate(fields, context={"catalog": CATALOG})
-    return evaluate(scenario, CATALOG, ("bill_of_materials", "details", SOURCES))
+    return evaluate(scenario, CATALOG, ("bill_of_materials", STORAGE, SOURCES))
 
 
 def test_llama_3_writes_its_checkpoint_in_five_seconds_every_five_minutes():
