@@ -16,7 +16,7 @@ from starlette.routing import Match
 from app import __version__
 from app.catalog.load import Catalog, load_catalog
 from app.plan.scenario import check_presets
-from app.web import api, assets, docs, heavy_queue, openapi, plans_together, problems, responses, settings
+from app.web import api, assets, docs, heavy_queue, openapi, plans_together, problems, responses, settings, study
 from app.web.metrics import Metrics
 from app.web.middleware import RequestMiddleware
 from app.web.pages import (
@@ -94,7 +94,7 @@ def create_app(options: settings.Settings | None = None, catalog: Catalog | None
         reference,
     ):
         app.include_router(page.router)
-    app.router.routes += [assets.route, *docs.routes]
+    app.router.routes += [assets.route, *docs.routes, *study.routes]
     _operations(app)
     app.openapi = partial(openapi.document, api.operations, options.root_path)  # type: ignore[method-assign]
     _errors(app)

@@ -40,6 +40,7 @@ EXPORTS = tuple(f"/export/{name}.{ending}" for name in TABLES for ending in ("cs
 API = ("/api/v1/plan", "/api/v1/all-reduce", "/api/v1/fabric")
 BODIES = ("/api/v1/plan", "/api/v1/all-reduce", "/api/v1/fabric", "/api/v1/compare")
 FIXED = (
+    "/docs/study", "/docs/study.ipynb",
     "/catalog", "/method", "/accuracy", "/docs", "/docs/try", "/healthz", "/readyz", "/metrics", "/openapi.json",
     "/api/v1/catalog", "/api/v1/accuracy", "/static/app.js", "/static/style.css", "/nowhere", "/api/v1/nowhere",
 )  # fmt: skip

@@ -57,6 +57,7 @@ PAGES = (
     "/brief?deadline=150+days",
     "/brief?gpus=64&annex=true",
     "/docs",
+    "/docs/study",
     "/nowhere",
     *(f"/plan/{key}" for key, section in SECTIONS.items() if not section.page and key not in ("fabric", "sources")),
 )
@@ -65,6 +66,7 @@ OF_DEFAULTS = (
     "/size?deadline=90+days&gpu=h100-sxm", "/serve", "/serve/size", "/all-reduce", "/fabric",
     "/catalog", "/catalog/switches", "/accuracy", "/method", "/acceptance", "/brief", "/curves", "/start",
     "/plan/fabric", "/fabric/unit/2", "/fabric/node/28/rail/3", "/how/costs.capital", "/docs", "/nowhere",
+    "/docs/study",
 )  # fmt: skip
 WIDE, NARROW = 1440, 390
 """Of a window [px]."""
