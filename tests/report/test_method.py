@@ -32,7 +32,7 @@ NO_FORMULAS = {
      "training.by_search", "training.enough", "training.exchanged_by", "training.families_of", "training.few",
      "training.given", "training.layer_axes", "training.layer_groups", "training.limit_of_lowest",
      "training.lowest_of_each", "training.of_rank", "training.promising_timed", "training.quickest_timed",
-     "training.quickest_together",
+     "training.quickest_together", "training.time_of_rank",
     # What divides, and so can be run.
     "training.batch_divides", "training.divisors", "training.experts_divide", "training.gpus_divide",
     "training.heads_divide", "training.heads_exchange", "training.pairs_up", "training.sequence_divides",
