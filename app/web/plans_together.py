@@ -20,11 +20,10 @@ MOST_IN_LINE = 8
 """The same in a thread: as long as that takes the first of them waits, and more gain no time."""
 
 BETWEEN = 2
-"""Rounds of the event loop between two steps or plans: what came meanwhile is read in one, and answered in the other.
-"""
-
+"""Rounds of the event loop between two steps or plans: what came meanwhile is read in one, answered in the other."""
 
 DONE = object()
+"""What stands for the next step where there is none left."""
 
 
 class PlansTogether:
