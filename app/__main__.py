@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -61,10 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fit.add_argument("--write", action="store_true", help="write the constants into the catalogue")
     options = parser.parse_args(arguments)
     try:
-        return _run(options)
+        status = _run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads has enough, as head has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (settings.SettingsError, CatalogError) as error:
         print(f"railyard: {error}", file=sys.stderr)
         return 2
+    return status
 
 
 def _port(text: str) -> int:

@@ -1,6 +1,9 @@
 """The command line answers as the service does."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from app import __version__
 from app.__main__ import main
 from app.catalog.load import FOLDER, load_catalog
+from tests.conftest import ROOT
 
 MEASUREMENTS = FOLDER.parent / "validation" / "measurements"
 
@@ -115,3 +119,13 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
     assert stopped.value.code == 0
     assert capsys.readouterr().out == f"railyard {__version__}\n"
+
+
+def test_a_reader_that_has_enough_ends_it_without_a_word() -> None:
+    """As in `python -m app plan | head -n 1`: nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "app", "plan"]
+    ended = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, b"")
