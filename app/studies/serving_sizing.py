@@ -320,7 +320,7 @@ def of_two_pools(question: ServingQuestion, pools: Apart, node: int) -> Iterator
         workers = np.ceil(asked / min(rate, taken * pools.sent))
         of_prompts = pool_of(question.prefill_gpus, workers * taken)
         gpus = of_prompts + pool_of(question.decode_gpus, replicas * given)
-        kept = pools.kept & pools.prompts.in_time(where, answers.time_per_token)
+        kept = pools.in_time(first)
         time = waited(question, first, answers.time_per_token)
         for place in _named(gpus, kept, time, question.gpus, node):
             yield Way(

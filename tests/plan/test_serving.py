@@ -292,6 +292,14 @@ def test_the_network_between_pools_carries_no_more_than_it_can() -> None:
     assert gains["scale_out"] == pytest.approx(1)
 
 
+def test_the_replica_with_fewer_gpus_bounds_how_soon_keys_and_values_are_there():
+    """1,024 tokens of Llama 3 70B are 335.5 MB; eight H100 send 8 · 42.5 GB/s, and two take a quarter of that."""
+    asked = {"serving": "disaggregated", "gpus": 64, "prefill_tensor_parallel": 8, "weights": "fp8"}
+    even, two = (evaluated(decode_tensor_parallel=ranks, **asked).serving for ranks in (8, 2))
+    assert even.kv_transfer.time.typical == pytest.approx(1024 * 80 * 2 * 8 * 128 * 2 / (8 * 42.5e9))
+    assert two.kv_transfer.time.typical == pytest.approx(4 * even.kv_transfer.time.typical)
+
+
 def test_the_bottleneck_of_two_pools_is_that_of_the_pair() -> None:
     # long prompts and short answers are arithmetic, short prompts and long answers are reading
     reading, computing = (

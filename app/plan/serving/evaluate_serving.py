@@ -298,7 +298,8 @@ def pools_over_network(it: Setting, inputs: ServingInputs, answering: int, promp
     taken, reach = int(prompts.layout.gpus), int(np.min(inputs.gpu.reach))
     if it.question.gpus <= reach or taken + answering > reach:
         return
-    time = float(np.asarray(transfer_time(transfer_bytes(inputs.model, inputs.load), link_between(it, inputs) * taken)))
+    rate = link_between(it, inputs) * min(taken, answering)
+    time = float(np.asarray(transfer_time(transfer_bytes(inputs.model, inputs.load), rate)))
     yield Finding(
         "note",
         "pools-over-network",

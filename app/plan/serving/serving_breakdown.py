@@ -31,6 +31,7 @@ from app.plan.serving.two_pools import (
     rates_of_pools_at_load,
     room_for_two,
     smaller_pool,
+    smaller_replica,
 )
 from app.plan.serving_result import (
     CacheTransfer,
@@ -212,7 +213,7 @@ def transfer_of(
     traffic = measured.requests * volume / smaller_pool(operation, pool)
     return CacheTransfer(
         bytes=Draws(np.asarray(volume) * ones, inputs.used),
-        time=Draws(np.asarray(transfer_time(volume, link * float(pool.layout.gpus))) * ones, inputs.used),
+        time=Draws(np.asarray(transfer_time(volume, link * smaller_replica(operation, pool))) * ones, inputs.used),
         rate=Draws(traffic, inputs.used, residual("throughput", it, catalog)),
         share_of_network=float(traffic[0] / link),
     )

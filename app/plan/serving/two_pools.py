@@ -98,7 +98,8 @@ class Prompts:
         layout: the layouts.
         budgets: the prompt tokens.
         rate: prompts per second [1/s].
-        first_token: from a request to its first token, but for the step that answers it [s].
+        first_token: from a request to its first token, but for the step that answers it, where as many GPUs take its
+            keys and values as send them [s].
         possible: which fit the memory and may keep the limit.
         limit: what the first token may take, that step included [s].
     """
@@ -109,10 +110,6 @@ class Prompts:
     first_token: Floats
     possible: np.ndarray
     limit: float
-
-    def in_time(self, place: tuple[int, int], per_token: Floats) -> np.ndarray:
-        """Whether the first token is in time where a step takes so long [s]."""
-        return np.asarray(self.first_token[place] + per_token <= self.limit * (1 + 1e-9))
 
     @property
     def size(self) -> Floats:
@@ -216,11 +213,23 @@ class Apart:
     sent: float
     delivered: float
 
+    def before_answer(self, prompts: tuple[int, int]) -> Floats:
+        """From a request until its keys and values are there, for every layout that answers: later where that has
+        fewer GPUs to take them than send them [s].
+        """
+        taken_by, sent_by = np.asarray(self.answers.layout.gpus), self.prompts.size[prompts[0], 0]
+        later = np.maximum(1 / taken_by - 1 / sent_by, 0.0) / self.sent
+        return np.asarray(self.prompts.first_token[prompts] + later)
+
     def times(self, prompts: tuple[int, int], output_tokens: float) -> tuple[Floats, Floats]:
         """From a request to the first token and to the end of its answer, for every load [s]."""
         per_token = self.answers.time_per_token
-        first = np.asarray(self.prompts.first_token[prompts] + per_token)
+        first = np.asarray(self.before_answer(prompts) + per_token)
         return first, np.asarray(answer_time(first, per_token, output_tokens))
+
+    def in_time(self, first_token: Floats) -> np.ndarray:
+        """Which loads keep the limits where they take so long to the first token [s]."""
+        return self.kept & (first_token <= self.prompts.limit * (1 + 1e-9))
 
     def of_prompts(self, *, soon: bool = False) -> Iterator[tuple[tuple[int, int], float, int]]:
         """The replicas for prompts that are worth trying: which, prompts a second, and GPUs.
@@ -272,12 +281,12 @@ def two_pools(it: Setting, pools: Apart) -> Operation | None:
     loads = np.broadcast_to(np.arange(pools.kept.shape[1]), pools.kept.shape)
     best: tuple[float, Operation] | None = None
     for place, rate, taken in pools.of_prompts(soon=asked):
-        in_time = pools.kept & pools.prompts.in_time(place, answers.time_per_token)
+        first, answered = pools.times(place, question.output_tokens)
+        in_time = pools.in_time(first)
         if not asked:  # a replica that answers most is never worse
             loads = np.argmax(np.where(in_time, pools.each, -1.0), axis=1, keepdims=True)
         kept, each = (np.take_along_axis(values, loads, axis=1) for values in (in_time, pools.each))
         counts, workers, supply = shared_out(question, (rate, taken), each, given, pools.sent)
-        _, answered = pools.times(place, question.output_tokens)
         replicas = np.maximum(workers, 1.0)
         if asked:
             reached, at = share_of_load(question, pools.each * answered, pools.each, answered), 1 / replicas
@@ -324,7 +333,7 @@ def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tr
         better = most > requests
         requests = np.where(better, most, requests)
         one = np.where(better, most / np.maximum(workers, 1.0), one)
-        first = np.where(better, pools.prompts.first_token[place], first)
+        first = np.where(better, pools.before_answer(place), first)
     (per_token,) = read_off(one, pools.each, answers.time_per_token)
     return replace(
         answers,
@@ -392,6 +401,11 @@ def smaller_pool(operation: Operation, pool: PromptPool) -> int:
     return min(int(pool.layout.gpus) * pool.workers, int(operation.layout.gpus) * operation.workers)
 
 
+def smaller_replica(operation: Operation, pool: PromptPool) -> float:
+    """GPUs of the smaller of a replica for prompts and one for answers."""
+    return min(float(pool.layout.gpus), float(operation.layout.gpus))
+
+
 @dataclass(frozen=True, eq=False)
 class PoolsAtLoad:
     """Two pools with as many answers in flight as an operation has.
@@ -425,7 +439,7 @@ def pools_at_load(
     taken = replace(inputs.load, token_budget=pool.token_budget)
     rate, time = prompt_pool(inputs.model, gpu, pool.layout, taken, inputs.constants)
     volume = transfer_bytes(inputs.model, inputs.load)
-    sent = transfer_time(volume, link * float(pool.layout.gpus))
+    sent = transfer_time(volume, link * smaller_replica(operation, pool))
     carried = prompts_carried(smaller_pool(operation, pool), links_between(it, inputs), volume)
     answers = operation.concurrency * operation.workers / (np.asarray(per_token) * load.output_tokens)
     return PoolsAtLoad(
