@@ -503,7 +503,6 @@ def test_below_a_sub_path_every_link_stays_below_it() -> None:
 
 EVERY_PAGE = (
     *PAGES, "/start", "/serve", "/serve/size", "/cost", "/fabric", "/all-reduce", "/accuracy", "/docs", "/brief",
-    "/docs/study",
     "/calibrate", "/acceptance", "/catalog/gpus/h100-sxm", "/catalog/training", "/catalog/sources", "/method/training",
     "/method/glossary",
 )  # fmt: skip
