@@ -17,6 +17,7 @@ from app.formulas import transformer
 from app.formulas.fabric.placement import Site
 from app.plan.band import Draws, nan_is_an_answer, record, result
 from app.plan.cluster import Cluster, look_up
+from app.plan.declarations import declared
 from app.plan.job import job as training_job
 from app.plan.job.calibration import peaks
 from app.plan.job.inputs import JobRequest, JobSetup, StepInputs, step_inputs
@@ -833,11 +834,16 @@ def _nearest_misses(question: Question, feasible: Sequence[Candidate]) -> dict[s
     return misses
 
 
+def enough(limit: str, miss: Candidate) -> str:
+    """What a limit would have to be at least for a cluster that misses it alone."""
+    figure = FIGURES[limit]
+    return units.show_enough(getattr(miss, figure), declared(Candidate)[figure].unit)
+
+
 def _allow(question: Question, misses: Mapping[str, Candidate]) -> str:
     """What each limit would have to be for a cluster that meets the others."""
-    shown = {"deadline": "s", "budget": "USD", "power_limit": "W"}
     ways = []
     for limit, miss in misses.items():
         title = type(question).model_fields[limit].title or limit
-        ways.append(f"a {title.lower()} of {units.show_enough(getattr(miss, FIGURES[limit]), shown[limit])}")
+        ways.append(f"a {title.lower()} of {enough(limit, miss)}")
     return f"Allow {' or '.join(ways)}." if ways else "Raise the budget or the power limit, or move the deadline."

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from app.report.charts.curve_charts import lines
 from app.report.charts.style import Figure
+from app.report.tables import Table, curve_table
 from app.studies.curve import Curve, Series, short
 from app.web.responses import PageCache
 from app.web.templating import page
@@ -33,13 +34,23 @@ class Cell:
         prose: its paragraphs, where it is text; a heading begins with ``#``.
         code: its lines of Python.
         printed: what these print.
-        chart: the figure that they end with, in the style of the house.
+        curve: the lines of the figure that they end with.
     """
 
     prose: tuple[str, ...] = ()
     code: str = ""
     printed: str = ""
-    chart: Figure | None = None
+    curve: Curve | None = None
+
+    @property
+    def figure(self) -> Figure | None:
+        """The lines in the style of the house."""
+        return lines(self.curve) if self.curve else None
+
+    @property
+    def table(self) -> Table | None:
+        """Their numbers."""
+        return curve_table(self.curve) if self.curve else None
 
 
 def study(request: Request) -> Response:
@@ -67,25 +78,22 @@ def _cell(cell: Mapping[str, Any]) -> Cell:
     outputs = cell["outputs"]
     printed = "".join(line for output in outputs for line in output.get("text", ()))
     charts = (output["data"][PLOTLY] for output in outputs if PLOTLY in output.get("data", {}))
-    return Cell(code=source, printed=printed, chart=next(map(_in_house_style, charts), None))
+    return Cell(code=source, printed=printed, curve=next(map(_curve, charts), None))
 
 
-def _in_house_style(figure: Mapping[str, Any]) -> Figure:
-    """A figure of lines by network as the pages draw them: the same numbers, texts and names."""
+def _curve(figure: Mapping[str, Any]) -> Curve:
+    """A figure of money by GPUs, a line each network, as a curve: the same numbers and texts."""
     layout = figure["layout"]
-    x_axis, y_axis = layout["xaxis"], layout["yaxis"]
-    return lines(
-        Curve(
-            key="study",
-            title=layout["title"]["text"],
-            subtitle=layout["title"]["subtitle"]["text"],
-            x_name="GPUs",
-            x_unit=x_axis["title"]["text"],
-            y_name=y_axis["title"]["text"],
-            y_unit="USD" if y_axis.get("tickprefix") == "$" else "1",
-            series=tuple(_series(figure["data"])),
-            y_logarithmic=False,
-        )
+    return Curve(
+        key="study",
+        title=layout["title"]["text"],
+        subtitle=layout["title"]["subtitle"]["text"],
+        x_name=layout["xaxis"]["title"]["text"],
+        x_unit="GPUs",
+        y_name=layout["yaxis"]["title"]["text"],
+        y_unit="USD",
+        series=tuple(_series(figure["data"])),
+        y_logarithmic=False,
     )
 
 

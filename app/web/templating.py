@@ -136,6 +136,18 @@ def unbroken(text: str) -> Markup:
     return Markup(_ENDS.sub(r'<span class="whole">\g<0></span>', str(Markup.escape(text))))  # noqa: S704
 
 
+_CODE = re.compile(r"`([^`]*)`")
+
+
+def with_code(text: str) -> Markup:
+    """Text in which what stands between backticks is code.
+
+    >>> with_code("a `b` & c")
+    Markup('a <code>b</code> &amp; c')
+    """
+    return Markup(_CODE.sub(r"<code>\1</code>", str(Markup.escape(text))))  # noqa: S704
+
+
 _PAGE = re.compile(r"/(?:catalog|docs|fabric|method)(?![\w/])")
 
 
@@ -311,6 +323,7 @@ def environment() -> Environment:
         "with_ranges_apart": with_ranges_apart,
         "with_links": with_links,
         "unbroken": unbroken,
+        "with_code": with_code,
         "count": count,
         "plural": plural,
         "odds": odds,

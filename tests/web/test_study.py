@@ -59,3 +59,10 @@ def test_the_page_shows_every_cell_and_the_chart(client: TestClient) -> None:
     assert re.search(r"H100 SXM", page)
     assert 'id="chart-study"' in page
     assert '"/docs/study"' in client.get("/docs").text
+
+
+def test_the_chart_has_its_numbers_in_a_table(client: TestClient) -> None:
+    (curve,) = (cell.curve for cell in study.cells() if cell.curve)
+    page = client.get("/docs/study").text
+    rows = re.findall(r"<tr><th[^>]*>([\d,]+)</th>", page[page.index('id="chart-study"') :])
+    assert rows == [f"{gpus:,.0f}" for gpus in curve.series[0].x]

@@ -518,10 +518,9 @@ class Cabling:
     @cached_property
     def leaf_spine(self) -> dict[float, int]:
         """Links of each length between leaves and spines, of all planes."""
-        counts = self.counts
-        if not counts.spines_per_plane:
+        leaves, up, spines = self._joining("leaf_spine")
+        if not spines:
             return {}
-        leaves, spines, up = counts.leaves_per_plane, counts.spines_per_plane, counts.leaf_up
         if dealing := self._dealing("leaf_spine"):
             return self._round_robin(dealing)
         uplinks = sampled_links(leaves, up)

@@ -10,7 +10,6 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas.costs import per_gpu_time
-from app.formulas.serving.disaggregation import transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import prefix_bytes, sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time, break_even_load, cost_of_tokens, users_served
@@ -46,6 +45,7 @@ from app.plan.serving.two_pools import (
     asks_for_pools,
     in_pool,
     link_between,
+    passing_time,
     pool_fields,
     pools_asked,
 )
@@ -267,7 +267,7 @@ def serving_findings(plan: ServingPlan, of_size: OfSize) -> Iterator[Finding]:
     if it.question.prefix_hits and plan.operation:
         yield prefix_shared(plan, plan.operation)
     if plan.operation and plan.operation.prompts:
-        yield from pools_over_network(it, plan.inputs, int(plan.operation.layout.gpus), plan.operation.prompts)
+        yield from pools_over_network(it, plan.inputs, plan.operation, plan.operation.prompts)
     if it.family == "linear" or it.model.sparse_keys:
         yield Finding(
             "note",
@@ -293,13 +293,14 @@ def prefix_shared(plan: ServingPlan, operation: Operation) -> Finding:
     return Finding("note", "prefix-shared", text, ("prefix_hits",), f"Then run at most {unshared:,} in a replica.")
 
 
-def pools_over_network(it: Setting, inputs: ServingInputs, answering: int, prompts: PromptPool) -> Iterator[Finding]:
+def pools_over_network(
+    it: Setting, inputs: ServingInputs, operation: Operation, prompts: PromptPool
+) -> Iterator[Finding]:
     """That keys and values pass the network though a domain has room for a replica of each pool."""
-    taken, reach = int(prompts.layout.gpus), int(np.min(inputs.gpu.reach))
+    taken, answering, reach = int(prompts.layout.gpus), int(operation.layout.gpus), int(np.min(inputs.gpu.reach))
     if it.question.gpus <= reach or taken + answering > reach:
         return
-    rate = link_between(it, inputs) * min(taken, answering)
-    time = float(np.asarray(transfer_time(transfer_bytes(inputs.model, inputs.load), rate)))
+    time = float(np.asarray(passing_time(inputs, operation, prompts, link_between(it, inputs))))
     yield Finding(
         "note",
         "pools-over-network",

@@ -11,7 +11,7 @@ from app.catalog.sampling import DRAWS
 from app.formulas.arrays import Array
 from app.formulas.serving.batching import steady_state
 from app.formulas.serving.decode import StepBatch, StepParts, step_parts
-from app.formulas.serving.disaggregation import transfer_bytes, transfer_time
+from app.formulas.serving.disaggregation import transfer_bytes
 from app.formulas.serving.kv_cache import prefix_bytes, sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.band import Draws
@@ -25,13 +25,13 @@ from app.plan.serving.two_pools import (
     PromptPool,
     every_load_apart,
     link_between,
+    passing_time,
     pools_asked,
     pools_at_load,
     rates_of_pools,
     rates_of_pools_at_load,
     room_for_two,
     smaller_pool,
-    smaller_replica,
 )
 from app.plan.serving_result import (
     CacheTransfer,
@@ -213,7 +213,7 @@ def transfer_of(
     traffic = measured.requests * volume / smaller_pool(operation, pool)
     return CacheTransfer(
         bytes=Draws(np.asarray(volume) * ones, inputs.used),
-        time=Draws(np.asarray(transfer_time(volume, link * smaller_replica(operation, pool))) * ones, inputs.used),
+        time=Draws(np.asarray(passing_time(inputs, operation, pool, link)) * ones, inputs.used),
         rate=Draws(traffic, inputs.used, residual("throughput", it, catalog)),
         share_of_network=float(traffic[0] / link),
     )

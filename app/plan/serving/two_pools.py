@@ -401,9 +401,12 @@ def smaller_pool(operation: Operation, pool: PromptPool) -> int:
     return min(int(pool.layout.gpus) * pool.workers, int(operation.layout.gpus) * operation.workers)
 
 
-def smaller_replica(operation: Operation, pool: PromptPool) -> float:
-    """GPUs of the smaller of a replica for prompts and one for answers."""
-    return min(float(pool.layout.gpus), float(operation.layout.gpus))
+def passing_time(inputs: ServingInputs, operation: Operation, pool: PromptPool, link: Array) -> Array:
+    """Time in which the keys and values of a prompt pass from one replica to the other, of which that with fewer GPUs
+    bounds it; ``link`` is what one GPU sends or takes [B/s].
+    """
+    fewer = min(float(pool.layout.gpus), float(operation.layout.gpus))
+    return transfer_time(transfer_bytes(inputs.model, inputs.load), link * fewer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,7 +442,7 @@ def pools_at_load(
     taken = replace(inputs.load, token_budget=pool.token_budget)
     rate, time = prompt_pool(inputs.model, gpu, pool.layout, taken, inputs.constants)
     volume = transfer_bytes(inputs.model, inputs.load)
-    sent = transfer_time(volume, link * smaller_replica(operation, pool))
+    sent = passing_time(inputs, operation, pool, link)
     carried = prompts_carried(smaller_pool(operation, pool), links_between(it, inputs), volume)
     answers = operation.concurrency * operation.workers / (np.asarray(per_token) * load.output_tokens)
     return PoolsAtLoad(

@@ -571,27 +571,8 @@ def pareto(
     ties = [cluster for cluster in answer.ties if cluster not in shown]
     data: list[Values] = [*_region(deadline or x_high, budget or y_high, x_low, y_low)] if deadline or budget else []
     data += [trace for cluster in near for trace in _cross(cluster)]
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [cluster.time_to_train for cluster in shown],
-            "y": [cluster.cost for cluster in shown],
-            "line": {"color": MUTED, "width": 1, "shape": "vh"},
-            "hoverinfo": "skip",
-        }
-    )
-    points = [
-        Point(
-            cluster.scale_out,
-            cluster.time_to_train,
-            cluster.cost,
-            f"{plain(_cluster(cluster, catalog))}<br>{_outcome(cluster)}",
-            cluster.query,
-            cluster.meets,
-        )
-        for cluster in (*ties, *shown)  # the front above what ties with it
-    ]
+    data.append(_joined(shown))
+    points = [_point(cluster, catalog) for cluster in (*ties, *shown)]  # the front above what ties with it
     data += by_network(points, catalog)
     return figure(
         sentence(_pareto_title(answer, [_outcome(cluster) for cluster in shown], catalog)),
@@ -604,6 +585,24 @@ def pareto(
         shapes=_limit_lines(deadline, budget),
         **LEGEND,
     )
+
+
+def _joined(front: Sequence[Candidate]) -> Values:
+    """The line that joins the clusters of a front."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [cluster.time_to_train for cluster in front],
+        "y": [cluster.cost for cluster in front],
+        "line": {"color": MUTED, "width": 1, "shape": "vh"},
+        "hoverinfo": "skip",
+    }
+
+
+def _point(cluster: Candidate, catalog: Catalog) -> Point:
+    """A cluster by its time and money."""
+    words = f"{plain(_cluster(cluster, catalog))}<br>{_outcome(cluster)}"
+    return Point(cluster.scale_out, cluster.time_to_train, cluster.cost, words, cluster.query, cluster.meets)
 
 
 LONGEST_SHOWN = parse("10 years", "s")

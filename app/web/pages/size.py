@@ -15,8 +15,8 @@ from app.plan.result import Recommendation
 from app.plan.scenario import ModelRequest, Scenario
 from app.report.charts import curve_charts
 from app.studies.chances import Likely
-from app.studies.sizing import FIGURES, USUAL_DEADLINE, BreakEven, Candidate, Kind, Question
-from app.units import percent, show, show_enough
+from app.studies.sizing import USUAL_DEADLINE, BreakEven, Candidate, Kind, Question, enough
+from app.units import THIN, percent, show
 from app.web import form, requests
 from app.web.answers import SizeAnswer, size_answer
 from app.web.api import CANDIDATES, share_of
@@ -96,10 +96,9 @@ def _allowed(request: Request, answer: SizeAnswer) -> dict[str, tuple[str, str]]
     ways = {}
     for miss in answer.nearest_misses:
         (limit,) = miss.misses
-        figure = FIGURES[limit]
-        text = show_enough(getattr(miss, figure), declared(Candidate)[figure].unit)
+        text = enough(limit, miss)
         others = [(name, value) for name, value in request.query_params.multi_items() if name != limit]
-        ways[miss.query] = text, address(request, "/size", urlencode([*others, (limit, text.replace("\u202f", " "))]))
+        ways[miss.query] = text, address(request, "/size", urlencode([*others, (limit, text.replace(THIN, " "))]))
     return ways
 
 
