@@ -525,3 +525,9 @@ def test_bytes_of_what_is_kept_of_searches_are_all_that_it_takes(monkeypatch: py
     finally:
         tracemalloc.stop()
     assert counted == pytest.approx(taken, rel=0.1)
+
+
+def test_pipelines_are_as_deep_as_divides_a_cluster_however_many_layers_a_model_has() -> None:
+    deep = replace(GPT, layers=999_999.0)
+    space = Search(deep, Job(2048.0, 1024.0), A100, SOFT, CAL, LINKS, 96, FixedDegrees()).space
+    assert space.degrees([96, 60])["pipeline"] == sorted({*divisors(96), *divisors(60)})

@@ -116,7 +116,7 @@ def few(search: Search) -> Whole:
            [1, 2, 4, 8, 1, 2, 4, 8]])
     """
     space, fixed = search.space, search.fixed
-    lists = space.degrees()
+    lists = space.degrees([int(space.gpus)])
     for name in ("tensor", "pipeline", "context", "expert"):
         degrees = np.array(lists[name], np.int64)
         lists[name] = degrees[space.tried(name, degrees)[0]].tolist()

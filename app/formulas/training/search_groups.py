@@ -211,7 +211,8 @@ class _Tried(NamedTuple):
         """What is tried on each cluster: those whose sequences and domains are equal have the same candidates."""
         kinds: dict[Any, int] = {}
         kind = [kinds.setdefault((space.job.sequence_length, space.largest_tensor), len(kinds)) for space in spaces]
-        lists = [spaces[kind.index(number)].degrees() for number in kinds.values()]
+        sizes = [int(space.gpus) for space in spaces]
+        lists = [spaces[kind.index(number)].degrees(sizes) for number in kinds.values()]
         degrees, flags = {}, {}
         for name in ("tensor", "pipeline", "context", "expert"):
             every = np.array(sorted({*chain.from_iterable(each[name] for each in lists)}), np.int64)

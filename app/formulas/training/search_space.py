@@ -6,7 +6,7 @@ searches on other networks share it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -70,15 +70,21 @@ class Space(NamedTuple):
             return self
         return self._replace(job=rows_of(self.job, owners), gpus=self.gpus[owners])
 
-    def degrees(self) -> dict[str, list[int]]:
-        """Candidate values of each setting but the micro-batch on any cluster, ascending, before they are combined.
+    def degrees(self, sizes: Iterable[int]) -> dict[str, list[int]]:
+        """Candidate values of each setting but the micro-batch on any cluster of some sizes, ascending, before they are
+        combined.
 
         No pipeline degree is left where those that are given do not divide the model.
+
+        Args:
+            sizes: GPUs of the clusters, among whose divisors pipeline degrees are: of a model's layers, which may be a
+                million, most divide no cluster [1].
         """
         shape, fixed = self.shape, self.fixed
         heads, experts, sequence = int(shape.heads), int(shape.experts), int(self.job.sequence_length)
         tensor = [t for t in divisors(heads) if t <= self.largest_tensor and heads_divide(shape, t)]
-        pipeline = [p for p in range(1, int(shape.depth) + 1) if pairs_up(p, fixed.bidirectional)]
+        stages_tried = sorted({p for gpus in {*sizes} for p in divisors(gpus)})
+        pipeline = [p for p in stages_tried if p <= int(shape.depth) and pairs_up(p, fixed.bidirectional)]
         context = [c for c in divisors(sequence) if sequence % (2 * c) == 0 and sequence // c >= SHORTEST_SHARE] or [1]
         if fixed.context_exchange == ALL_TO_ALL:
             context = [c for c in context if heads % c == 0]
