@@ -356,14 +356,20 @@ def _reductions(group: Sequence[Asked]) -> Iterable[Reduction]:
         lines = algorithms(first, "all-to-all", DRAWS) if one else ALGORITHMS_OF["all-to-all"](machine, calibration)
         exchanged = shortest("all-to-all", sizes, machine, calibration, lines)
     all_to_all = sweep.drawn(exchanged * sweep.waiting).reshape(len(group), -1)
-    each = map(times.at, range(len(group)), machines) if shape else [times]
-    return [_reduction(*asked, timed, time) for asked, timed, time in zip(group, each, all_to_all, strict=True)]
+    error = 0.0 if first.ideal else first.residual(sizes[..., 0], sweep.typical(machine.domains), "all-to-all")
+    errors = np.broadcast_to(error, len(group)).tolist()
+    exchanges = [Draws(time, times.used, its) for time, its in zip(all_to_all, errors, strict=True)]
+    each = [*map(times.at, range(len(group)), machines)] if shape else [times]
+    speeds = _speeds([timed.best for timed in each], sizes, ranks, times.used)
+    parts = zip(group, each, speeds, exchanges, strict=True)
+    return [_reduction(*asked, timed, speed, exchange) for asked, timed, speed, exchange in parts]
 
 
-def _reduction(fabric: Communication, message: float, times: AllReduceTimes, all_to_all: Floats) -> Reduction:
+def _reduction(
+    fabric: Communication, message: float, times: AllReduceTimes, best: "Speed", all_to_all: Draws
+) -> Reduction:
     """The reduction of a cluster, and its all-to-all of as many bytes [s]."""
     algorithm, share = str(times.names.item()), times.best.share
-    (best,) = _speeds([times.best], message, fabric.gpus, times.used)
     return Reduction(
         fabric=fabric,
         times=times,
@@ -375,7 +381,7 @@ def _reduction(fabric: Communication, message: float, times: AllReduceTimes, all
             time=best.time,
             algorithm_bandwidth=best.algorithm_bandwidth,
             bus_bandwidth=best.bus_bandwidth,
-            all_to_all_time=_all_to_all(fabric, message, all_to_all, times),
+            all_to_all_time=all_to_all,
             latency_share=None if share is None else 1 - share,
             bandwidth_share=share,
             alternatives=(),
@@ -401,13 +407,6 @@ def with_alternatives(reduction: Reduction) -> AllReduce[Draws]:
     return but(reduced, alternatives=tuple(alternatives))
 
 
-def _all_to_all(fabric: Communication, message: float, time: Floats, times: AllReduceTimes) -> Draws:
-    """Time of an all-to-all [s] with what it rests on, as the all-reduce does, and the model's own error."""
-    if fabric.ideal:
-        return Draws(time, times.used)
-    return Draws(time, times.used, float(fabric.residual(message, _first(times.machine.domains), "all-to-all")))
-
-
 class Speed(NamedTuple):
     """Time of an algorithm [s], and its bandwidths [B/s]."""
 
@@ -428,13 +427,13 @@ def _timing(timed: AlgorithmTime, speed: Speed) -> Timing[Draws]:
     )
 
 
-def _speeds(each: Sequence[AlgorithmTime], message: float, ranks: int, used: tuple[Estimate, ...]) -> Iterator[Speed]:
-    """Time and bandwidths of each algorithm."""
+def _speeds(each: Sequence[AlgorithmTime], message: Array, ranks: Array, used: tuple[Estimate, ...]) -> Iterator[Speed]:
+    """Time and bandwidths of each algorithm, of one message [B] and number of ranks or, in columns, each of its own."""
     least = [float(timing.least) for timing in each]
     times = np.array([timing.time for timing in each])
     table = np.concatenate((times, np.array(least)[:, None]), axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        speeds = np.stack((algorithm_bandwidth(message, table), bus_bandwidth(message, table, float(ranks))))
+        speeds = np.stack((algorithm_bandwidth(message, table), bus_bandwidth(message, table, ranks)))
     carried = speeds[..., -1].T.tolist()
     rates, buses = np.where(np.isfinite(speeds), speeds, np.nan)[..., :-1]
     for timing, time, rate, bus, soonest, most in zip(each, times, rates, buses, least, carried, strict=True):
