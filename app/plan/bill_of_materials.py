@@ -1,6 +1,6 @@
 """The bill of materials: how many of each part a design needs, and what they cost and draw."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from app.formulas.fabric.cabling import Cabling, Counts, Floor
 from app.formulas.records import but
 from app.plan.cables import Inside, Lanes, Medium, floor_of, inside_of, lane_of, media, switch_cage
 from app.plan.cluster import Cluster
+from app.plan.kept import Kept
 from app.plan.prices import Contained, PaidPart, PriceList
 from app.plan.scenario import DesignRequest
 from app.plan.switches import Chosen, SwitchPair
@@ -104,6 +105,20 @@ class Wanted:
     design: layouts.Design = field(compare=False)
     lengths: Mapping[str, float] | None = field(compare=False)
 
+    @staticmethod
+    def stacked(several: Sequence["Wanted"]) -> "Wanted":
+        """Several of equal switches and as many links of managers, in columns: what says where they stand is left as
+        it is of the first.
+        """
+        first = several[0]
+        named = ("nodes", "leaves", "spines", "cores", "super_cores")
+        numbers = np.array([[getattr(each.counts, name) for name in named] for each in several]).T[..., None]
+        return but(
+            first,
+            counts=but(first.counts, **dict(zip(named, numbers, strict=True))),
+            design=layouts.Design.stacked([each.design for each in several]).at(slice(None), None),
+        )
+
     def cabling(self, catalog: Catalog) -> Cabling:
         """Its racks on the floor."""
         return _laid_out(self.counts, floor_of(catalog, self.nodes_per_rack), self.choice.height)
@@ -114,6 +129,12 @@ class Wanted:
             return self.lengths
         cabling = self.cabling(catalog)
         return {level: cabling.longest(level) for level, links in zip(LEVELS, self.links, strict=True) if links > 0}
+
+    def media(self, cages: "Cages", prices: PriceList) -> Mapping[str, Medium | None]:
+        """What is bought for the links of each level that it has."""
+        lengths = self.longest(prices.catalog)
+        levels = (level for level, links in zip(LEVELS, self.links, strict=True) if links > 0)
+        return {level: cages.bought(prices, level, lengths[level]) for level in levels}
 
 
 class Cabled(NamedTuple):
@@ -129,6 +150,25 @@ class Cabled(NamedTuple):
     bill: tuple[tuple[Line, Array], ...]
     power: Array
     typical_power: Array
+
+    def rows(self, many: int, sampling: Sampling) -> Iterator["Cabled"]:
+        """Of columns of so many fabrics each by itself, without the lines of what it needs none of."""
+
+        def rows_of(column: Any, drawn: bool = sampling.drawn) -> Sequence[Any]:
+            if np.ndim(column) < 2:
+                return [column] * many
+            rows: Sequence[Any] = column if drawn else column[:, 0].tolist()
+            return rows
+
+        numbers = [(rows_of(line.quantity, False), rows_of(line.power), rows_of(cost)) for line, cost in self.bill]
+        power, typical_power = rows_of(self.power), rows_of(self.typical_power)
+        for row in range(many):
+            bill = [
+                (line._replace(quantity=int(quantities[row]), power=powers[row]), prices[row])
+                for (line, _), (quantities, powers, prices) in zip(self.bill, numbers, strict=True)
+                if quantities[row] > 0
+            ]
+            yield Cabled(self.media, tuple(bill), power[row], typical_power[row])
 
 
 class Totals(NamedTuple):
@@ -663,18 +703,46 @@ def _adapters(many: int, cluster: Cluster, prices: PriceList, content: Content) 
     )
 
 
-@lru_cache(maxsize=256)
-def _cabled(wanted: Wanted, cages: Cages, prices: PriceList, sampling: Sampling) -> Cabled:
-    """Cables and switches of a fabric, counted and priced.
+_Asked = tuple[Wanted, Cages, PriceList, Sampling]
+_CABLED: Kept[_Asked, Cabled] = Kept(256)
+"""Cables and switches that were counted and priced last: it takes 0.5 ms, and servers of several GPUs have the same
+ports.
+"""
 
-    Kept: it takes 0.5 ms, and servers of several GPUs have the same ports.
+
+def _cabled(wanted: Wanted, cages: Cages, prices: PriceList, sampling: Sampling) -> Cabled:
+    """Cables and switches of a fabric, counted and priced."""
+    asked = wanted, cages, prices, sampling
+    kept = _CABLED.get(asked)
+    if kept is None:
+        kept = _of_one_kind(wanted, cages, prices, sampling, wanted.media(cages, prices))
+        _CABLED.add(asked, kept)
+    return kept
+
+
+def price_together(designs: Iterable[PricedDesign], sampling: Sampling) -> None:
+    """Count and price several designs, so that each finds it done: in one go those of equal switches at equal prices
+    that have the same kinds of cables.
     """
-    lengths = wanted.longest(prices.catalog)
-    media = {
-        level: cages.bought(prices, level, lengths[level])
-        for level, links in zip(LEVELS, wanted.links, strict=True)
-        if links > 0
-    }
+    alike: dict[Hashable, list[_Asked]] = {}
+    for asked in dict.fromkeys((each.wanted, each.cages, each.prices, sampling) for each in designs):
+        if asked not in _CABLED:
+            wanted, *priced = asked
+            media = wanted.media(asked[1], asked[2])
+            alike.setdefault((wanted.choice, wanted.managers, *priced, *media.items()), []).append(asked)
+    for every in alike.values():
+        (first, cages, prices, _), many = every[0], len(every)
+        if many > 1:
+            columns = Wanted.stacked([wanted for wanted, *_ in every])
+            together = _of_one_kind(columns, cages, prices, sampling, first.media(cages, prices))
+            for asked, cabled in zip(every, together.rows(many, sampling), strict=True):
+                _CABLED.add(asked, cabled)
+
+
+def _of_one_kind(
+    wanted: Wanted, cages: Cages, prices: PriceList, sampling: Sampling, media: Mapping[str, Medium | None]
+) -> Cabled:
+    """Cables and switches of a fabric, or of columns of fabrics, whose links of each level are of one kind."""
     runs = {level: ((medium, True),) for level, medium in media.items() if medium}
     return _counted_and_priced(wanted, cages, prices, sampling, runs, media, len(media) - len(runs))
 

@@ -16,6 +16,7 @@ from app import units
 from app.catalog.entries import ScaleOut
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
+from app.catalog.sampling import Sampling
 from app.formulas import costs
 from app.formulas.arrays import Array, maximum, where
 from app.formulas.fabric import bisection, layouts, placement
@@ -422,6 +423,12 @@ def choose_together(clusters: Iterable[tuple[Cluster, NetworkRequest]], prices: 
     """The same for several clusters at the same prices."""
     fabrics = ((candidates(*asked, prices.catalog), *asked) for asked in clusters if _needed(asked[0]))
     choose_all([fabric for fabric in fabrics if fabric[0]], prices)
+
+
+def price_networks(networks: Iterable[Network], sampling: Sampling) -> None:
+    """Count and price what some networks are built of in few calls, so that each finds it done."""
+    parts = (part for network in networks for part in (network.built, network.spared) if part)
+    bill_of_materials.price_together(parts, sampling)
 
 
 def choose_advised(every: Sequence[Inputs]) -> None:

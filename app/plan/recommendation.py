@@ -8,6 +8,7 @@ import numpy as np
 
 from app.catalog.entries import ScaleOut
 from app.catalog.load import Catalog
+from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas import costs
 from app.formulas.arrays import Array
 from app.plan.band import nan_is_an_answer
@@ -15,7 +16,14 @@ from app.plan.cluster import Cluster, counterpart, resolve
 from app.plan.communication import Communication, communication
 from app.plan.job import job as training_job
 from app.plan.kept import Kept
-from app.plan.network import Network, choose_advised, choose_together, design_network, design_together
+from app.plan.network import (
+    Network,
+    choose_advised,
+    choose_together,
+    design_network,
+    design_together,
+    price_networks,
+)
 from app.plan.prices import PriceList
 from app.plan.result import Parallelism, Recommendation
 from app.plan.scenario import ClusterRequest, NetworkRequest, PriceRequest, Scenario, another_network, on_network
@@ -193,6 +201,9 @@ def design_with_rivals(scenarios: Iterable[Scenario], catalog: Catalog) -> None:
     if len(different) > 1:
         designed = design_together((*different.values(), *_rivals(different.values(), catalog)), catalog)
         choose_advised(designed[: len(different)])
+        networks = [design_network(*each) for each in designed]
+        price_networks(networks[: len(different)], DRAWS)
+        price_networks(networks[len(different) :], TYPICAL)
 
 
 def _rivals(scenarios: Iterable[Scenario], catalog: Catalog) -> Iterator[Scenario]:

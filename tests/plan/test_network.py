@@ -13,10 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
+from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.plan import bill_of_materials
 from app.plan.band import fold
 from app.plan.evaluate import evaluate_all_reduce
-from app.plan.network import design_network, fabric_of, network_of, networks_of, sites_of, together
+from app.plan.network import (
+    design_network,
+    fabric_of,
+    network_of,
+    networks_of,
+    price_networks,
+    sites_of,
+    together,
+)
 from app.plan.scenario import DesignRequest, NetworkRequest, Scenario
 from app.plan.total_cost import cluster_of, ownership, total_cost
 from app.studies.port_cost import by_size, generations, sizes
@@ -37,6 +46,42 @@ def planned(**wish):
 
 def codes(network):
     return {finding.code: finding for finding in network.findings}
+
+
+# Several at once
+
+
+@pytest.mark.parametrize("sampling", [DRAWS, TYPICAL])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"scale_out": "infiniband-ndr"},
+        {"scale_out": "roce-400", "oversubscription": 2, "management_links": 2},
+        {"gpu": "gb200", "scale_out": "spectrum-x-800", "topology": "fat-tree"},
+        {"gpu": "mi300x", "scale_out": "efa-400", "topology": "dragonfly", "spare_nodes": 4},
+    ],
+)
+def test_networks_that_are_priced_together_need_and_cost_what_each_does_alone(
+    kind: dict[str, Any], sampling: Sampling
+) -> None:
+    sizes = 144, 576, 1008, 2304, 4608, 18_432, 36_864
+    networks = networks_of([Scenario(gpus=gpus, **kind) for gpus in sizes], CATALOG)
+    parts = [part for network in networks for part in (network.built, network.spared) if part]
+    bill_of_materials._CABLED.forget()
+    every = [part.cabled_in(sampling) for part in parts]
+    bill_of_materials._CABLED.forget()
+    price_networks(networks, sampling)
+    assert len(bill_of_materials._CABLED) > len(parts) // 2  # but for those of which there is none alike
+    together = [part.cabled_in(sampling) for part in parts]
+    for one, alone in zip(together, every, strict=True):
+        assert one.media == alone.media
+        for (line, cost), (its_line, its_cost) in zip(one.bill, alone.bill, strict=True):
+            assert line._replace(power=None) == its_line._replace(power=None)
+            assert np.array_equal(cost, its_cost, equal_nan=True)
+            assert line.power is its_line.power or np.array_equal(line.power, its_line.power, equal_nan=True)
+        assert np.array_equal(one.power, alone.power)
+        assert np.array_equal(one.typical_power, alone.typical_power)
+    assert len(together) >= len(sizes) - 1
 
 
 # The SuperPOD, line by line
@@ -850,8 +895,9 @@ def test_what_servers_of_equal_ports_share_is_what_each_has_alone():
     together = [designed(**common | wish) for wish in asked]
     seen = set()
     for wish, shared in zip(asked, together, strict=True):
-        for kept in (design_network, bill_of_materials._cabled, bill_of_materials.cages_of):
+        for kept in (design_network, bill_of_materials.cages_of):
             kept.cache_clear()
+        bill_of_materials._CABLED.forget()
         alone = designed(**common | wish)
         bought = [
             [(line.role, line.part, line.quantity, line.price) for line in one.built.parts] for one in (alone, shared)
