@@ -79,6 +79,30 @@ def counted_off(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return places
 
 
+def between(ends: NDArray[np.int64], places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All from some ends to the next, one after another, and how many each has [1].
+
+    >>> [column.tolist() for column in between(np.array([0, 2, 3, 7]), np.array([2, 0]))]
+    [[3, 4, 5, 6, 0, 1], [4, 2]]
+    """
+    counts = ends[places + 1] - ends[places]
+    if len(places) == 1:  # as in a plan by itself: in a third of the time
+        return np.arange(ends[places[0]], ends[places[0] + 1]), counts
+    return counted_off(counts) + np.repeat(ends[places], counts), counts
+
+
+def changes(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    """Rows in which some column is not as in the row before; the first row is one.
+
+    >>> changes(np.array([1, 1, 1, 2]), np.array([5, 5, 6, 6])).tolist()
+    [0, 2, 3]
+    """
+    new = np.ones(len(columns[0]), dtype=np.bool_)
+    if len(new):
+        new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return np.flatnonzero(new)
+
+
 MOST_CODES = 2**62
 """Numbers that rows can be told apart by."""
 CODES_OF_A_ROW = 16

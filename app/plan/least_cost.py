@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.formulas.arrays import counted_off, distinct
+from app.formulas.arrays import changes, counted_off, distinct
 from app.formulas.fabric import layouts, tree
 from app.formulas.fabric.cabling import Floor, LeafRuns, Reach
 from app.plan.bill_of_materials import LEVELS
@@ -135,7 +135,7 @@ class LeastCosts:
         size = size + np.repeat(self.tried.begins[lists] + [len(its.own) for its in narrower], counts)
         leaves = Leaves(self.tried.hosts[size], up, self.tried.taper[size])
         total = self._costs(lists[row], leaves, np.arange(len(row)), self.pairs.offer[pairs][row])
-        begins = np.flatnonzero(np.append(True, (row[1:] != row[:-1]) | (taper[1:] != taper[:-1])))
+        begins = changes(row, taper)
         limit = np.minimum.reduceat(total, begins) * margin
         first = pairs[row[begins]]
         columns = self.pairs.cluster[first], self.pairs.place[first], taper[begins], limit

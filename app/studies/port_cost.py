@@ -25,8 +25,8 @@ from app.plan.bill_of_materials import (
     price_of,
     spare_cost,
 )
-from app.plan.cheapest_design import longest
 from app.plan.cluster import Cluster, look_up
+from app.plan.fabric_cost import longest
 from app.plan.findings import addresses
 from app.plan.network import choose_with_spares
 from app.plan.prices import PriceList

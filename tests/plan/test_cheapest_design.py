@@ -13,6 +13,7 @@ from app.formulas.fabric import layouts
 from app.plan import auxiliary_networks, cheapest_design, offers
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
+from app.plan.fabric_cost import in_full
 from app.plan.leaves import LeafHosts
 from app.plan.network import Network, network_of
 from app.plan.prices import PriceList
@@ -270,10 +271,10 @@ def test_no_other_switches_and_no_other_leaves_cost_less(**wish: Any) -> None:
             design = designed(choices[place].ports, hardware, request, hardware.nodes, **size)
             if int(design.reason) == layouts.BUILT:
                 tried = Chosen(choices[place], design)
-                best = min(best, cheapest_design.in_full(tried, hardware, request, prices).cost)
+                best = min(best, in_full(tried, hardware, request, prices).cost)
     chosen = cheapest_design.choose(choices, hardware, request, prices)
     if np.isfinite(best):
-        assert cheapest_design.in_full(chosen, hardware, request, prices).cost <= best * 1.002
+        assert in_full(chosen, hardware, request, prices).cost <= best * 1.002
 
 
 def test_a_network_beside_another_is_priced_with_the_links_that_it_is_built_of() -> None:
@@ -283,7 +284,7 @@ def test_a_network_beside_another_is_priced_with_the_links_that_it_is_built_of()
     hosts = auxiliary_networks._storage(look_up(scenario, TYPICAL), TYPICAL)
     prices = PriceList.of(PriceRequest(), TYPICAL)
     costs = {
-        choice.leaf.key: cheapest_design.in_full(cheapest_design.choose((choice,), *hosts, prices), *hosts, prices).cost
+        choice.leaf.key: in_full(cheapest_design.choose((choice,), *hosts, prices), *hosts, prices).cost
         for choice in candidates(*hosts, TYPICAL)
     }
     assert storage.switch == min(costs, key=costs.__getitem__)

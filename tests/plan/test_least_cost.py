@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.fabric import layouts
-from app.plan import cheapest_design
+from app.plan import cheapest_design, tried_fabrics
 from app.plan.cables import floor_of
-from app.plan.cheapest_design import choose_all, in_full
+from app.plan.cheapest_design import choose_all
 from app.plan.cluster import Cluster, look_up
+from app.plan.fabric_cost import in_full
 from app.plan.least_cost import LeastCosts, least_of_switches
 from app.plan.leaves import LeafHosts
 from app.plan.offers import Offers, offers
@@ -136,13 +137,13 @@ def test_of_ten_thousand_fabrics_a_few_are_designed(monkeypatch: pytest.MonkeyPa
     cluster, request = wanted({"gpu": "h100-sxm", "gpus": 2056, "scale_out": "roce-400", "oversubscription": 2.36})
     choices = candidates(cluster, request, TYPICAL)
     tried = []
-    design = cheapest_design.designed_together
+    design = tried_fabrics.designed_together
 
     def counted(fabrics: layouts.FabricRequest) -> layouts.Design:
         tried.append(sum(fabrics.shape))
         return design(fabrics)
 
-    monkeypatch.setattr(cheapest_design, "designed_together", counted)
+    monkeypatch.setattr(tried_fabrics, "designed_together", counted)
     cheapest_design._KEPT.clear()
     choose_all([(choices, cluster, request)], PRICES)
     offered = offers(choices, PRICES, cluster.platform.key, request.scale_out, 1)

@@ -136,5 +136,5 @@ def test_a_plan_finds_its_fabrics_made_and_the_same_where_they_were_designed_wit
     assert any(finding.changes.get("spine_policy") == "rail" for finding in alone[-1].findings)
     unused = copy(CATALOG)  # for which nothing has been designed yet
     design_with_rivals(scenarios, unused)
-    monkeypatch.delattr(cheapest_design, "_Fabrics")  # nothing more is designed
+    monkeypatch.delattr(cheapest_design, "CheapestFabrics")  # nothing more is designed
     assert [evaluate(scenario, unused) for scenario in scenarios] == alone

@@ -22,8 +22,8 @@ ANSWERS = ("app.plan.", "app.studies.", "app.report.", "app.web.")
 """Where answers are made and shown. The page itself rests on everything that it lists; the checks make no answers."""
 NO_FORMULAS = {
     # Arithmetic on numbers and arrays alike, and records with some fields changed.
-    "arrays.any_", "arrays.counted_off", "arrays.distinct", "arrays.grouped", "arrays.maximum", "arrays.minimum",
-    "arrays.rounded", "arrays.where",
+    "arrays.any_", "arrays.between", "arrays.changes", "arrays.counted_off", "arrays.distinct", "arrays.grouped",
+    "arrays.maximum", "arrays.minimum", "arrays.rounded", "arrays.where",
     "records.but", "records.each_but",
     "fabric.ceil_divide", "fabric.ceil_of_ratio", "fabric.floor_of_ratio", "fabric.logical_not",
     # Choices between formulas that are listed, and collections of what they give.
