@@ -15,6 +15,7 @@ from app.plan.band import declaration
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario
 from app.report import mathml, method
+from app.report.equations import GROUPS, Formula, Symbol
 from tests import reachable
 
 TESTS = Path(__file__).parents[1]
@@ -130,11 +131,11 @@ def test_every_explanation_names_a_formula_of_the_page(scenario: Scenario):
 
 
 @pytest.mark.parametrize("formula", method.formulas().values(), ids=lambda formula: formula.key)
-def test_a_formula_has_equation_words_and_source(formula: method.Formula):
+def test_a_formula_has_equation_words_and_source(formula: Formula):
     assert formula.title
     assert formula.text
     assert formula.source
-    assert formula.group in method.GROUPS
+    assert formula.group in GROUPS
     for equation in formula.mathml:
         root = ElementTree.fromstring(equation)
         assert root.tag.endswith("math")
@@ -144,13 +145,13 @@ def test_a_formula_has_equation_words_and_source(formula: method.Formula):
 def test_words_and_symbols_come_from_the_docstring():
     ring = method.formulas()["collectives.ring_all_reduce"]
     assert "2(n - 1) times" in ring.text[1]
-    assert method.Symbol("latency", "time before the first byte of a step arrives, α", "s") in ring.symbols
+    assert Symbol("latency", "time before the first byte of a step arrives, α", "s") in ring.symbols
     assert "Patarasuk" in ring.source
 
 
 def test_a_formula_of_one_record_has_its_fields_for_symbols():
     design = method.formulas()["fabric.design"]
-    assert method.Symbol("rails", "hosts a node has in each plane, R", "1") in design.symbols
+    assert Symbol("rails", "hosts a node has in each plane, R", "1") in design.symbols
 
 
 def test_no_paragraph_of_the_page_announces_an_example_that_is_not_shown():

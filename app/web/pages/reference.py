@@ -121,7 +121,7 @@ async def names(request: Request) -> Response:
 async def group_of_formulas(request: Request) -> Response:
     """The formulas of one group."""
     group = request.path_params["group"]
-    if group not in method.GROUPS:
+    if group not in method.grouped():
         raise ProblemError(404, "There is no such group of formulas. /method lists all.")
     values = {"introduction": method.introductions()[group], "formulas": method.grouped()[group]}
     return await compute(request, lambda _: page(request, "method_group.html", values))
