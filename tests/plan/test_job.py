@@ -951,15 +951,15 @@ def test_attention_that_writes_its_scores_waits_for_memory() -> None:
 
 
 def test_on_its_own_network_a_job_takes_as_long_as_planned_and_one_that_does_not_run_no_number() -> None:
-    for made in (DEFAULT, draft(tensor_parallel=8, pipeline_parallel=2, micro_batch=1)):
-        again = job.time_on(made, made.setup.cluster, of_scenario(Scenario(), CATALOG))
-        assert again == pytest.approx(made.training.time_to_train.typical, rel=1e-9)
-    roce = Scenario(scale_out="roce-400", tuned=False, topology="fat-tree")
-    assert job.time_on(DEFAULT, look_up(roce, CATALOG), of_scenario(roce, CATALOG)) > (
-        DEFAULT.training.time_to_train.typical
-    )
-    for asked in ({"gpus": 8, "model": "llama-3-405b"}, {"tensor_parallel": 3}):
-        assert np.isnan(job.time_on(draft(**asked), DEFAULT.setup.cluster, of_scenario(Scenario(), CATALOG)))
+    own, roce = Scenario(), Scenario(scale_out="roce-400", tuned=False, topology="fat-tree")
+    planned = [DEFAULT, draft(tensor_parallel=8, pipeline_parallel=2, micro_batch=1)]
+    idle = [draft(gpus=8, model="llama-3-405b"), draft(tensor_parallel=3)]
+    jobs = [(each, each.setup.cluster, of_scenario(own, CATALOG)) for each in (*planned, *idle)]
+    slower = DEFAULT, look_up(roce, CATALOG), of_scenario(roce, CATALOG)
+    *again, elsewhere = job.times_on([*jobs, slower])
+    times = [each.training.time_to_train.typical for each in planned]
+    assert again == pytest.approx([*times, np.nan, np.nan], rel=1e-9, nan_ok=True)
+    assert elsewhere > times[0]
 
 
 def test_steps_that_are_timed_together_are_those_of_each_job_alone(monkeypatch: pytest.MonkeyPatch) -> None:

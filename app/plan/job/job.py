@@ -320,17 +320,13 @@ ALIKE = 0.01
 """Runs that differ by more than this share may be run best in another way."""
 
 
-def time_on(job: Job, cluster: Cluster, fabric: Communication) -> float:
-    """What the same job, spread as is best there, takes on another network: typically, failures included [s].
+def times_on(every: Sequence[tuple[Job, Cluster, Communication]]) -> list[float]:
+    """What several jobs, spread as is best there, take on other networks, one each: typically, failures included [s].
 
     The same GPUs hold the same ways; the best of the quickest ones stands for the best of all, which takes as long as a
-    plan to find and is looked for only where the networks are far apart. NaN where the job does not run.
+    plan to find and is looked for only where the networks are far apart. NaN where a job does not run. Steps are timed
+    in few calls.
     """
-    return times_on([(job, cluster, fabric)])[0]
-
-
-def times_on(every: Sequence[tuple[Job, Cluster, Communication]]) -> list[float]:
-    """The same of several jobs, each on another network, whose steps are timed in few calls."""
     times = [float("nan")] * len(every)
     running = [place for place, (job, _, _) in enumerate(every) if job.runs]
     inputs = [every[place][0].setup.inputs.on(every[place][2]) for place in running]
