@@ -45,11 +45,6 @@ def create_app(options: settings.Settings | None = None, catalog: Catalog | None
     A catalogue that is handed in is not read from its files.
     """
     options = options or settings.load()
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
-    metrics = Metrics(registry)
     catalog = catalog or load_catalog(options.overrides)
     check_presets(catalog)
 
@@ -63,17 +58,7 @@ def create_app(options: settings.Settings | None = None, catalog: Catalog | None
         redirect_slashes=False,
         lifespan=_lifespan,
     )
-    app.state.settings = options
-    app.state.metrics = metrics
-    app.state.ready = False
-    app.state.catalog = catalog
-    app.state.page_cache = responses.PageCache()
-    app.state.heavy_queue = heavy_queue.HeavyQueue(options)
-    app.state.plans_together = plans_together.PlansTogether()
-    app.state.plans_in_line = plans_together.PlansInLine()
-    app.state.forward = None
-    versions = {"version": __version__, "catalog_version": catalog.version, "overrides": str(options.overrides or "")}
-    metrics.describe(versions, app.state.heavy_queue.inside)
+    _share(app, options, catalog)
     # Routes are tried in this order: programs ask most often, and for answers that take least.
     app.router.routes += api.operations
     for page in (
@@ -100,6 +85,25 @@ def create_app(options: settings.Settings | None = None, catalog: Catalog | None
     _errors(app)
     _layers(app, options)
     return app
+
+
+def _share(app: FastAPI, options: settings.Settings, catalog: Catalog) -> None:
+    """What all requests share."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    app.state.settings = options
+    app.state.metrics = Metrics(registry)
+    app.state.ready = False
+    app.state.catalog = catalog
+    app.state.page_cache = responses.PageCache()
+    app.state.heavy_queue = heavy_queue.HeavyQueue(options)
+    app.state.plans_together = plans_together.PlansTogether()
+    app.state.plans_in_line = plans_together.PlansInLine()
+    app.state.forward = None
+    versions = {"version": __version__, "catalog_version": catalog.version, "overrides": str(options.overrides or "")}
+    app.state.metrics.describe(versions, app.state.heavy_queue.inside)
 
 
 def _layers(app: FastAPI, options: settings.Settings) -> None:

@@ -136,23 +136,6 @@ def _comparison(
         for name, title, text in plan_form.errors
     ]
     shown = [[control for group in plan_form.groups for control in group.first] for plan_form in forms]
-    columns: list[ComparedPlan] = []
-    if compared:
-        longest = max(
-            (plan.training.step_time.typical for plan in compared.plans if plan.training.step_time), default=None
-        )
-        for index, (letter, scenario, answer) in enumerate(zip(letters, scenarios, compared.plans, strict=True)):
-            others = [other for place, other in enumerate(scenarios) if place != index]
-            columns.append(
-                ComparedPlan(
-                    letter=letter,
-                    headline=form.summary(scenario, catalog),
-                    address=shared.address(request, "/", urlencode(form.texts(scenario))),
-                    without=_side_by_side(request, others),
-                    plan=answer,
-                    slices=tuple(slices(answer, longest)),
-                )
-            )
     wrong = {
         name
         for letter, bound in zip(letters, bound_forms, strict=True)
@@ -163,28 +146,52 @@ def _comparison(
     visible = {f"{letter}.{control.name}" for letter, row in zip(letters, shown, strict=True) for control in row}
     values: dict[str, Any] = {
         "comparison": compared,
-        "alike": comparison.ALIKE,
-        "verdict": _difference_in_a_sentence(compared, _named_by_what_differs(compared, catalog)) if compared else "",
-        "figure": comparison_charts.money_and_time(compared, [column.headline for column in columns])
-        if compared
-        else None,
-        "causes": comparison_charts.capital_by_cause(compared) if compared else None,
-        "causes_table": comparison_charts.capital_by_cause_table(compared) if compared else None,
-        "one_sided": comparison_charts.one_sided(compared) if compared else [],
         "query_text": urlencode(right),
-        "columns": columns,
         "letters": letters,
         "controls": list(zip(*shown, strict=True)),
         "hidden": [(name, value) for name, value in right if name not in visible and value.strip()],
         "errors": errors,
-        "told": _told(columns),
-        "more": _side_by_side(request, [*scenarios, scenarios[-1]])
-        if compared and len(scenarios) < len(LETTERS)
-        else "",
-        "asked_text": lambda field, value: form.shown(field.removeprefix("scenario."), value, catalog),
-        **(results_of(compared.plans[0], others=compared.plans[1:]) if compared else {}),
+        **(_answers(request, compared, scenarios, catalog) if compared else {}),
     }
     return page(request, "compare.html", values, status=422 if errors else 200)
+
+
+def _answers(
+    request: Request, compared: comparison.Comparison, scenarios: list[Scenario], catalog: Catalog
+) -> dict[str, Any]:
+    """What the page says of plans none of whose fields is wrong."""
+    columns = _columns(request, compared, scenarios, catalog)
+    return {
+        "alike": comparison.ALIKE,
+        "verdict": _difference_in_a_sentence(compared, _named_by_what_differs(compared, catalog)),
+        "figure": comparison_charts.money_and_time(compared, [column.headline for column in columns]),
+        "causes": comparison_charts.capital_by_cause(compared),
+        "causes_table": comparison_charts.capital_by_cause_table(compared),
+        "one_sided": comparison_charts.one_sided(compared),
+        "columns": columns,
+        "told": _told(columns),
+        "more": _side_by_side(request, [*scenarios, scenarios[-1]]) if len(scenarios) < len(LETTERS) else "",
+        "asked_text": lambda field, value: form.shown(field.removeprefix("scenario."), value, catalog),
+        **results_of(compared.plans[0], others=compared.plans[1:]),
+    }
+
+
+def _columns(
+    request: Request, compared: comparison.Comparison, scenarios: list[Scenario], catalog: Catalog
+) -> list[ComparedPlan]:
+    """The plans as columns, their steps on one scale of time."""
+    longest = max((plan.training.step_time.typical for plan in compared.plans if plan.training.step_time), default=None)
+    return [
+        ComparedPlan(
+            letter=letter,
+            headline=form.summary(scenario, catalog),
+            address=shared.address(request, "/", urlencode(form.texts(scenario))),
+            without=_side_by_side(request, [*scenarios[:place], *scenarios[place + 1 :]]),
+            plan=plan,
+            slices=tuple(slices(plan, longest)),
+        )
+        for place, (letter, scenario, plan) in enumerate(zip(LETTERS, scenarios, compared.plans, strict=False))
+    ]
 
 
 def _told(columns: Sequence[ComparedPlan]) -> Mapping[tuple[str, str], str]:
