@@ -470,12 +470,7 @@ def accuracy_tables(
             "training",
             "Training steps",
             {
-                "All rows": training["overall"],
-                "Dense rows that state everything": training["identified"],
-                "Dense models": training["dense"],
-                "Mixtures of experts": training["moe"],
-                "Dense, one vote a cluster of rows": training["dense_clusters"],
-                "Experts, one vote a cluster of rows": training["moe_clusters"],
+                **_of_steps(training),
                 "Baseline: one utilisation for each GPU and precision": training["baseline"],
                 "Memory of one GPU": training["memory"],
             },
@@ -624,15 +619,7 @@ def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
     yield _errors(
         "left_out_training",
         "Training steps of sources left out of the fit",
-        {
-            "All rows": training["overall"],
-            "Dense rows that state everything": training["identified"],
-            "Dense models": training["dense"],
-            "Mixtures of experts": training["moe"],
-            **{f"… {regime}": errors for regime, errors in training["moe_by_regime"].items()},
-            "Dense, one vote a cluster of rows": training["dense_clusters"],
-            "Experts, one vote a cluster of rows": training["moe_clusters"],
-        },
+        _of_steps(training, {f"… {regime}": errors for regime, errors in training["moe_by_regime"].items()}),
     )
     yield _unseen(
         "unseen_training", "Training steps on a GPU, a stack or a model that nobody measured", training["unseen"], STEPS
@@ -640,6 +627,19 @@ def _left_out(collectives: Report, training: Report) -> Iterator[Table]:
     for key, words in LEFT_OUT_BY.items():
         table = _by_source if key == "by_group" else _errors
         yield table(f"left_out_{key}", f"{words}, left out", training[key])
+
+
+def _of_steps(training: Report, experts: Mapping[str, Report] | None = None) -> dict[str, Report]:
+    """Errors of training steps by what they are of, those of experts by groups of their own too."""
+    return {
+        "All rows": training["overall"],
+        "Dense rows that state everything": training["identified"],
+        "Dense models": training["dense"],
+        "Mixtures of experts": training["moe"],
+        **(experts or {}),
+        "Dense, one vote a cluster of rows": training["dense_clusters"],
+        "Experts, one vote a cluster of rows": training["moe_clusters"],
+    }
 
 
 def _by_source(key: str, title: str, groups: Mapping[str, Report]) -> Table:

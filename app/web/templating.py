@@ -5,7 +5,7 @@ Templates print what a plan found: filters here write numbers for people, and no
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from html import escape
@@ -110,6 +110,11 @@ def percent_band(value: Band | None) -> str:
     return f"{number}\u202f%{gap}{ends}"
 
 
+def _marked_up(part: re.Pattern[str], html: str | Callable[[re.Match[str]], str], text: str) -> Markup:
+    """Text as HTML, each part of some kind in markup of its own."""
+    return Markup(part.sub(html, str(Markup.escape(text))))  # noqa: S704
+
+
 _RANGE = re.compile(r" \([^()]*\d\u2009?–\d[^()]*\)")
 """A range behind its number."""
 
@@ -120,7 +125,7 @@ def with_ranges_apart(text: str) -> Markup:
     >>> with_ranges_apart("In 148 days (124–177) on <b>")
     Markup('In 148 days<span class="wide-only"> (124–177)</span> on &lt;b&gt;')
     """
-    return Markup(_RANGE.sub(r'<span class="wide-only">\g<0></span>', str(Markup.escape(text))))  # noqa: S704
+    return _marked_up(_RANGE, r'<span class="wide-only">\g<0></span>', text)
 
 
 _ENDS = re.compile(r"\S*\d–\d\S*")
@@ -133,7 +138,7 @@ def unbroken(text: str) -> Markup:
     >>> unbroken("$56 M (49–65) & more")
     Markup('$56 M <span class="whole">(49–65)</span> &amp; more')
     """
-    return Markup(_ENDS.sub(r'<span class="whole">\g<0></span>', str(Markup.escape(text))))  # noqa: S704
+    return _marked_up(_ENDS, r'<span class="whole">\g<0></span>', text)
 
 
 _CODE = re.compile(r"`([^`]*)`")
@@ -145,7 +150,7 @@ def with_code(text: str) -> Markup:
     >>> with_code("a `b` & c")
     Markup('a <code>b</code> &amp; c')
     """
-    return Markup(_CODE.sub(r"<code>\1</code>", str(Markup.escape(text))))  # noqa: S704
+    return _marked_up(_CODE, r"<code>\1</code>", text)
 
 
 _PAGE = re.compile(r"/(?:catalog|docs|fabric|method)(?![\w/])")
@@ -157,8 +162,7 @@ def with_links(text: str, root: str) -> Markup:
     >>> with_links("No such entry. /catalog lists all <b>.", "/tools")
     Markup('No such entry. <a href="/tools/catalog">/catalog</a> lists all &lt;b&gt;.')
     """
-    linked = _PAGE.sub(lambda page: f'<a href="{root}{page[0]}">{page[0]}</a>', str(Markup.escape(text)))
-    return Markup(linked)  # noqa: S704
+    return _marked_up(_PAGE, lambda page: f'<a href="{root}{page[0]}">{page[0]}</a>', text)
 
 
 def change(value: float | None) -> str:

@@ -1,7 +1,7 @@
 """Plans that are asked for at the same time: prepared in one go, answered each by itself."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 
@@ -116,15 +116,16 @@ def test_a_preparation_that_fails_leaves_each_plan_to_itself(monkeypatch: pytest
     assert [type(error) for error in errors] == [ArithmeticError]  # which is logged, and nobody waits for ever
 
 
+async def asked_at_once(queries: Iterable[str]) -> list[httpx.Response]:
+    """What the interface answers to questions for plans that come at once."""
+    transport = httpx.ASGITransport(create_app(settings.Settings(access_log=False)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        return await asyncio.gather(*(client.get(f"/api/v1/plan?{query}") for query in queries))
+
+
 def test_the_interface_prepares_plans_that_come_at_once_together(prepared: list[list[int]]) -> None:
     sizes = [64, 128, 256]
-
-    async def ask() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(create_app(settings.Settings(access_log=False)))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await asyncio.gather(*(client.get(f"/api/v1/plan?gpus={gpus}&{GIVEN}") for gpus in sizes))
-
-    answers = run_apart(ask())
+    answers = run_apart(asked_at_once(f"gpus={gpus}&{GIVEN}" for gpus in sizes))
     assert [answer.json()["cluster"]["gpus"] for answer in answers] == sizes
     assert prepared == [sizes]
 
@@ -159,13 +160,7 @@ def test_a_line_that_cannot_be_prepared_is_left_to_itself(
 
 def test_the_interface_prepares_plans_together_whose_parallelism_is_searched(prepared: list[list[int]]) -> None:
     sizes = [64, 128, 256, 512]
-
-    async def ask() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(create_app(settings.Settings(access_log=False)))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await asyncio.gather(*(client.get(f"/api/v1/plan?gpus={gpus}") for gpus in sizes))
-
-    answers = run_apart(ask())
+    answers = run_apart(asked_at_once(f"gpus={gpus}" for gpus in sizes))
     assert [answer.json()["cluster"]["gpus"] for answer in answers] == sizes
     together = [*chain.from_iterable(prepared)]
     assert len(together) > 1  # the first may have begun by itself

@@ -30,19 +30,6 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Columns = Mapping[str, Whole]
 
-DEGREES = {
-    "tensor_parallel": "tensor",
-    "pipeline_parallel": "pipeline",
-    "virtual_pipeline": "virtual_pipeline",
-    "context_parallel": "context",
-    "expert_parallel": "expert",
-    "micro_batch": "micro_batch",
-}
-"""Fields of a scenario whose values may be a column of jobs, by what they are called where degrees are fixed."""
-SIZES = ("global_batch", "sequence_length")
-"""The others."""
-
-
 NAMED = {
     "tensor_parallel": "tensor",
     "pipeline_parallel": "pipeline",
@@ -53,6 +40,10 @@ NAMED = {
     "micro_batch": "micro_batch",
 }
 """What columns say of a configuration, by its names on the wire."""
+DEGREES = {name: degree for name, degree in NAMED.items() if name != "data_parallel"}
+"""Fields of a scenario whose values may be a column of jobs, by what they are called where degrees are fixed."""
+SIZES = ("global_batch", "sequence_length")
+"""The others."""
 
 
 @dataclass(frozen=True, eq=False)
