@@ -19,7 +19,7 @@ function say(text) {
 }
 
 // A name that is taken gets a number.
-export function freeName(name, taken) {
+function freeName(name, taken) {
   if (!taken.includes(name)) return name;
   let number = 2;
   while (taken.includes(`${name} (${number})`)) number += 1;

@@ -15,7 +15,7 @@ from app.plan.bill_of_materials import Cages, media_of, of_each_length
 from app.plan.fabric_cost import Joined, cost_of, cost_of_parts, in_full
 from app.plan.fabric_search import FabricSearch
 from app.plan.leaves import TAPERS_TRIED, fit, narrower_than
-from app.plan.offers import UNREACHED, AllOffers, Offers, link_prices
+from app.plan.offers import UNREACHED, AllOffers, link_prices
 from app.plan.prices import PriceList
 from app.plan.switches import Chosen, SwitchPair
 from app.plan.tried_fabrics import Lengths, TriedFabrics, longest_of
@@ -278,10 +278,10 @@ class CheapestFabrics:
         tried.least[alone] = 0.0
         several = np.flatnonzero(np.isnan(tried.least))
         if len(several):
-            tried.least[several] = self._least(offered.offered, tried.at(several))
+            tried.least[several] = self._least(offered, tried.at(several))
         return tried
 
-    def _least(self, offered: Sequence[Offers], tried: _Switches) -> Floats:
+    def _least(self, offered: AllOffers, tried: _Switches) -> Floats:
         """The least that a fabric of some switches costs [USD]; infinite where none can be built."""
         use, counts = between(self.fabrics.uses, tried.list)
         least = np.full(len(counts), np.inf)
@@ -293,7 +293,6 @@ class CheapestFabrics:
             first, which = distinct((self.fabrics.used[use], offer), len(use))
         row, rows = between(self.fabrics.ends, self.fabrics.used[use[first]])
         offer = np.repeat(offer[first], rows)
-        leaf, spine = (np.concatenate([getattr(its, name) for its in offered]) for name in ("leaf", "spine"))
         designs, group, design, height = (
             self.fabrics.designs,
             self.fabrics.group[row],
@@ -302,11 +301,11 @@ class CheapestFabrics:
         )
         leaves = designs.leaf_switches[design]
         above = self.fabrics.switches[design] - leaves
-        total = leaves * leaf[offer] + np.where(above > 0, above * spine[offer], 0.0)
+        total = leaves * offered.leaf[offer] + np.where(above > 0, above * offered.spine[offer], 0.0)
         sold = self.fabrics.lengths_sold
         for level, lengths in self.fabrics.lengths.items():
             length = np.searchsorted(sold, np.where(self.fabrics.by_rail, lengths, 0.0))
-            prices = np.concatenate([link_prices(its.ends, level, sold, self.prices) for its in offered])
+            prices = np.concatenate([link_prices(its.ends, level, sold, self.prices) for its in offered.offered])
             total += getattr(designs, level)[design] * prices[offer, length[height, group]]
         least_of_use = np.minimum.reduceat(total, np.cumsum(rows) - rows)[which]
         least[counts > 0] = np.minimum.reduceat(least_of_use, (np.cumsum(counts) - counts)[counts > 0])

@@ -81,13 +81,12 @@ class LeastCosts:
         self.tried = tried
         self.floor = floor
         self.prices = prices
-        offers = AllOffers.of([options.offered for options in several])
-        self.offered = offers.offered
-        self.pairs = _Pairs.of(tried, offers)
+        self.offers = AllOffers.of([options.offered for options in several])
+        self.pairs = _Pairs.of(tried, self.offers)
         per_rack = [
-            [floor.switches_per_rack(its.lowest.get(ports, 1)) for ports in tried.ports] for its in self.offered
+            [floor.switches_per_rack(its.lowest.get(ports, 1)) for ports in tried.ports] for its in self.offers.offered
         ]
-        self.switches_per_rack = np.array(per_rack)[offers.which[tried.cluster], tried.port]
+        self.switches_per_rack = np.array(per_rack)[self.offers.which[tried.cluster], tried.port]
         _, self.kind = distinct((tried.kind, tried.nodes_per_rack, self.switches_per_rack), len(tried.kind))
         counts = np.bincount(tried.place)[self.pairs.list]
         self.begins = np.cumsum(counts) - counts
@@ -153,10 +152,10 @@ class LeastCosts:
         parts, lengths = self._parts(place[first], leaves.at(first))
         part, offer = which[row[cell]], offer[cell]
         above = (parts.spines + parts.cores + parts.super_cores)[part]
-        leaf, spine = (np.concatenate([getattr(its, name) for its in self.offered]) for name in ("leaf", "spine"))
-        total = parts.leaves[part] * leaf[offer] + _times(above, spine[offer])
+        total = parts.leaves[part] * self.offers.leaf[offer] + _times(above, self.offers.spine[offer])
         for level, length in lengths.items():
-            prices = [longer_link_prices(its.ends, level, self.floor.lengths, self.prices) for its in self.offered]
+            ends = (its.ends for its in self.offers.offered)
+            prices = [longer_link_prices(each, level, self.floor.lengths, self.prices) for each in ends]
             links = _times(getattr(parts, level)[part], np.concatenate(prices)[offer, length[part]])
             total += np.minimum(links, UNREACHED)
         return np.where(parts.built[part], total, np.inf)[again]

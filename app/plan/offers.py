@@ -81,6 +81,16 @@ class AllOffers(NamedTuple):
         return [end for its in self.offered for end in its.ends]
 
     @property
+    def leaf(self) -> Floats:
+        """Price of a leaf of each choice [USD]."""
+        return np.concatenate([its.leaf for its in self.offered])
+
+    @property
+    def spine(self) -> Floats:
+        """Price of a switch above the leaves of each choice [USD]."""
+        return np.concatenate([its.spine for its in self.offered])
+
+    @property
     def many(self) -> Integers:
         """Choices that each cluster has [1]."""
         return np.diff(self.begins)[self.which]
