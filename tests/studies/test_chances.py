@@ -46,18 +46,20 @@ def test_a_cluster_is_the_plan_of_its_scenario_with_the_chances_of_its_brief(ans
     assert one.campaign_time == plan.training.campaign_time
 
 
-def test_a_limit_below_the_range_is_unlikely_and_one_above_it_nearly_sure(found: Chances) -> None:
-    for one in found.chances:
-        for limit, band, odds in (
-            (30 * 86400, one.time_to_train, one.by_deadline),
-            (40e6, one.cost, one.in_budget),
-            (2e6, one.power, one.in_power),
-        ):
-            assert 0 <= odds <= 1
-            if limit < band.low:
-                assert odds < 0.15
-            if limit > band.high:
-                assert odds > 0.85
+def test_a_limit_below_the_range_is_unlikely_and_one_above_it_nearly_sure(answer: Answer) -> None:
+    tight = question(deadline="10 days", budget="$10M", power_limit="1 MW")  # each below some ranges and above others
+    near = chances(tight, answer, CATALOG).chances
+    of_limits = (
+        (tight.deadline, [(one.time_to_train, one.by_deadline) for one in near]),
+        (tight.budget, [(one.cost, one.in_budget) for one in near]),
+        (tight.power_limit, [(one.power, one.in_power) for one in near]),
+    )
+    for limit, pairs in of_limits:
+        below = [odds for band, odds in pairs if limit < band.low]
+        above = [odds for band, odds in pairs if limit > band.high]
+        assert 0 <= min(below) <= max(below) < 0.15
+        assert 0.85 < min(above) <= max(above) <= 1
+        assert all(0 <= odds <= 1 for _, odds in pairs)
 
 
 def test_all_limits_at_once_are_no_likelier_than_the_least_likely_and_no_less_than_what_is_left(found: Chances) -> None:
