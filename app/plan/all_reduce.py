@@ -342,18 +342,18 @@ def _reductions(group: Sequence[Asked]) -> Iterable[Reduction]:
     first, shape = group[0][0], (len(group),) if len(group) > 1 else ()
     sizes = np.array([message for _, message in group], float).reshape(*shape, 1)
     machines = [fabric.machine(DRAWS) for fabric, _ in group]
-    one = all(fabric is first for fabric, _ in group)
-    machine = machines[0] if one else side_by_side(machines)
-    ranks = float(first.gpus) if one else np.array([[float(fabric.gpus)] for fabric, _ in group])
+    is_one = all(fabric is first for fabric, _ in group)
+    machine = machines[0] if is_one else side_by_side(machines)
+    ranks = float(first.gpus) if is_one else np.array([[float(fabric.gpus)] for fabric, _ in group])
     sweep = _Sweep(shape, _width(first, DRAWS), first.waiting(ranks, DRAWS))
     calibration = first.calibration(DRAWS)
     if first.ideal:
         times = _ideal_times(first, sizes, machine, sweep)
         exchanged = ideal_all_to_all_time(sizes, machine)
     else:
-        known = _known(first, DRAWS) if one else _of_machine(first, machine, DRAWS)
+        known = _known(first, DRAWS) if is_one else _of_machine(first, machine, DRAWS)
         times = _calibrated_times(first, sizes, machine, sweep, DRAWS, known)
-        lines = algorithms(first, "all-to-all", DRAWS) if one else ALGORITHMS_OF["all-to-all"](machine, calibration)
+        lines = algorithms(first, "all-to-all", DRAWS) if is_one else ALGORITHMS_OF["all-to-all"](machine, calibration)
         exchanged = shortest("all-to-all", sizes, machine, calibration, lines)
     all_to_all = sweep.drawn(exchanged * sweep.waiting).reshape(len(group), -1)
     error = 0.0 if first.ideal else first.residual(sizes[..., 0], sweep.typical(machine.domains), "all-to-all")

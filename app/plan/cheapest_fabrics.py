@@ -424,8 +424,8 @@ class CheapestFabrics:
         """Switches that any fabric of some lists has at least that fits a narrower taper [1]."""
         taper = self.leaves.taper[self.leaves.begins[lists]]
         narrower = np.array(TAPERS_TRIED)[np.maximum(np.searchsorted(TAPERS_TRIED, taper) - 1, 0)]
-        asked = self.leaves.asked(self.leaves.kind[lists])
-        return tree.fewest_switches(asked._replace(oversubscription=narrower))
+        request = self.leaves.requests(self.leaves.kind[lists])
+        return tree.fewest_switches(request._replace(oversubscription=narrower))
 
     def _as_measured(self, choice: SwitchPair, cages: Cages, row: Integers) -> Floats:
         """Price of some fabrics of some switches [USD], see `_of_switches`; infinite where a part has none."""
@@ -436,12 +436,12 @@ class CheapestFabrics:
     def _cost(self, choice: SwitchPair, cages: Cages, some: Integers, lengths: Mapping[str, Floats]) -> Floats:
         """The same of designs whose longest links of each level are so long [m]."""
         if len(some) == 1:  # in plain numbers: quicker than as an array of one
-            asked = self.leaves.kinds[self.fabrics.kind[some[0]]]
-            joined = Joined(choice, cages, asked.nodes, asked.management_links * asked.planes)
+            request = self.leaves.kinds[self.fabrics.kind[some[0]]]
+            joined = Joined(choice, cages, request.nodes, request.management_links * request.planes)
             return np.array([cost_of(self.fabrics.designs.at(some[0]), longest_of(lengths, 0), joined, self.prices)])
-        asked = self.leaves.asked(self.fabrics.kind[some])
+        request = self.leaves.requests(self.fabrics.kind[some])
         runs, unreached = media_of(cages, self.prices, of_each_length(lengths), len(some))
-        joined = Joined(choice, cages, asked.nodes, asked.management_links * asked.planes)
+        joined = Joined(choice, cages, request.nodes, request.management_links * request.planes)
         return np.asarray(
             unreached * UNREACHED + cost_of_parts(self.fabrics.designs.at(some), runs, joined, self.prices)
         )

@@ -46,13 +46,13 @@ class Leaves(NamedTuple):
         return Leaves(*(column[index] for column in self))
 
 
-def fabrics_of(asked: layouts.FabricRequest, leaves: Leaves) -> layouts.FabricRequest:
+def fabrics_of(request: layouts.FabricRequest, leaves: Leaves) -> layouts.FabricRequest:
     """Fabrics of what is asked, a number or a column of each, of some leaves, in columns; one alone in numbers.
 
     Blank hosts and links up are the taper's own.
 
-    >>> asked, rows = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([[0, 8], [0, 9]])
-    >>> fabrics = fabrics_of(asked, Leaves(*rows, np.array([2.0, 2.0])))
+    >>> request, rows = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([[0, 8], [0, 9]])
+    >>> fabrics = fabrics_of(request, Leaves(*rows, np.array([2.0, 2.0])))
     >>> fabrics.nodes, fabrics.nodes_per_unit.tolist(), fabrics.uplinks.tolist()
     (64, [0, 8], [0, 9])
     """
@@ -60,12 +60,12 @@ def fabrics_of(asked: layouts.FabricRequest, leaves: Leaves) -> layouts.FabricRe
     hosts, up, taper = columns
     if leaves.many > 1 and (leaves.taper == leaves.taper[0]).all():
         taper = leaves.taper[0].item()
-    by_rail = asked.is_rail_only | (asked.layout == layouts.RAIL_OPTIMIZED)
-    return asked._replace(
+    by_rail = request.is_rail_only | (request.layout == layouts.RAIL_OPTIMIZED)
+    return request._replace(
         oversubscription=taper,
         uplinks=up,
-        leaf_hosts=where(asked.is_fat_tree, hosts, 0),
-        nodes_per_unit=where(by_rail & (hosts > 0), hosts, asked.nodes_per_unit),
+        leaf_hosts=where(request.is_fat_tree, hosts, 0),
+        nodes_per_unit=where(by_rail & (hosts > 0), hosts, request.nodes_per_unit),
     )
 
 

@@ -451,7 +451,7 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
                 CostLine(f"{auxiliary.role} network", drawn(auxiliary.cost, auxiliary.used))
                 for auxiliary in network.auxiliary
             ),
-            *_beside(owned),
+            *_auxiliary_lines(owned),
             CostLine("infrastructure", drawn(owned.building, (rates.infrastructure, *owned.power_sources))),
         ),
         operating_parts=(
@@ -464,7 +464,7 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
     )
 
 
-def _beside(owned: Ownership) -> Iterator[CostLine[Draws]]:
+def _auxiliary_lines(owned: Ownership) -> Iterator[CostLine[Draws]]:
     """What is bought for the cluster besides the nodes that train and their networks."""
     node, storage = owned.rates.node, owned.rates.storage
     if owned.cluster.request.spare_nodes:

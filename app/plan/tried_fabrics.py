@@ -70,7 +70,7 @@ class TriedFabrics:
 
     def _sort(self) -> None:
         """Find the rows of what was tried."""
-        order, leaves, alike = _by_leaves(self.designs, self.kind, self.leaves.asked(self.kind).layout)
+        order, leaves, alike = _by_leaves(self.designs, self.kind, self.leaves.requests(self.kind).layout)
         rank = np.full(len(self.kind), -1)
         rank[order] = np.arange(len(order))
         rank = rank[self.which]
@@ -101,7 +101,7 @@ class TriedFabrics:
         self.heights = {height: place for place, height in enumerate(sorted(heights))}
         levels = [level for level in LEVELS if (getattr(self.designs, level)[firsts] > 0).any()]
         self.lengths = {level: np.zeros((len(heights), len(firsts))) for level in levels}
-        layout = self.leaves.asked(self.kind[firsts]).layout
+        layout = self.leaves.requests(self.kind[firsts]).layout
         least = where(layout == layouts.RAIL_ONLY, 0, where(layout == layouts.RAIL_OPTIMIZED, 1, layouts.MOST_TIERS))
         self.by_rail = self.designs.tiers[firsts] > least
         for nodes in {*self.nodes_per_rack.tolist()}:
@@ -126,10 +126,10 @@ class TriedFabrics:
 
     def _runs(self, some: Integers) -> RailRuns:
         """What the longest links by rail of some designs depend on."""
-        designs, asked = self.designs.at(some), self.leaves.asked(self.kind[some])
+        designs, request = self.designs.at(some), self.leaves.requests(self.kind[some])
         above = (designs.leaf_switches, designs.spine_switches, designs.core_switches, designs.super_core_switches)
-        in_a_plane = tuple(many // asked.planes for many in above)
-        return RailRuns.of(asked.nodes, designs.unit_nodes, asked.rails, in_a_plane, asked.management_links)
+        in_a_plane = tuple(many // request.planes for many in above)
+        return RailRuns.of(request.nodes, designs.unit_nodes, request.rails, in_a_plane, request.management_links)
 
     def switches_of(self, row: Integers) -> Floats:
         """Switches of some fabrics [1]."""
@@ -188,7 +188,7 @@ class TriedFabrics:
         if (taper == self.taper[designs]).all():
             return self.designs.at(designs).each()
         kind = self.kind[designs]
-        down = np.asarray(layouts.down_ports(self.leaves.asked(kind).radix, taper))
+        down = np.asarray(layouts.down_ports(self.leaves.requests(kind).radix, taper))
         first, which = distinct((designs, down), len(designs))
         each = designed_together(self.leaves.fabrics(kind[first], leaves._replace(taper=taper).at(first))).each()
         return [each[place] for place in which.tolist()]

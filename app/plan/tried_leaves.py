@@ -71,12 +71,12 @@ class TriedLeaves:
         """Those of clusters, by their numbers."""
         requests: dict[layouts.FabricRequest, int] = {}
         different = {id(options.request): options.request for options in several}
-        asked = {key: requests.setdefault(request, len(requests)) for key, request in different.items()}
+        numbers_of = {key: requests.setdefault(request, len(requests)) for key, request in different.items()}
         ports: dict[Ports, int] = {}
         numbers: dict[tuple[int, Ports], int] = {}
         columns, lists = list[tuple[int, int, int, int]](), list[Sizes]()
         for number, options in enumerate(several):
-            its_request = asked[id(options.request)]
+            its_request = numbers_of[id(options.request)]
             for its_ports, sizes in options.sizes.items():
                 port = ports.setdefault(its_ports, len(ports))
                 kind = numbers.setdefault((its_request, its_ports), len(numbers))
@@ -161,7 +161,7 @@ class TriedLeaves:
             values[0] if len(set(values)) == 1 else np.array(values) for values in zip(*self.kinds, strict=True)
         ))  # fmt: skip
 
-    def asked(self, kind: Integers) -> layouts.FabricRequest:
+    def requests(self, kind: Integers) -> layouts.FabricRequest:
         """What is asked of fabrics of some kinds, a number where it is the same of all."""
         if len(self.kinds) == 1:
             return self.kinds[0]
@@ -170,16 +170,16 @@ class TriedLeaves:
 
     def fabrics(self, kind: Integers, leaves: Leaves) -> layouts.FabricRequest:
         """Fabrics of some kinds and leaves, in columns; one alone in numbers."""
-        return fabrics_of(self.kinds[kind[0]] if len(kind) == 1 else self.asked(kind), leaves)
+        return fabrics_of(self.kinds[kind[0]] if len(kind) == 1 else self.requests(kind), leaves)
 
     @cached_property
     def shared(self) -> "SharedSizes":
         """The different sizes: leaves of as many hosts and fewest links up share what is built of them, where lists
         differ in their tapers alone. The leaves of tapers' own are one size.
 
-        >>> asked, hosts = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([8, 4])
+        >>> request, hosts = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([8, 4])
         >>> tapers = [{(32, 32): Sizes(32, taper, hosts)} for taper in (2.0, 2.2, 1.9)]
-        >>> shared = TriedLeaves.of([Options(asked, None, sizes, 4) for sizes in tapers]).shared
+        >>> shared = TriedLeaves.of([Options(request, None, sizes, 4) for sizes in tapers]).shared
         >>> shared.list.tolist(), shared.size.tolist(), shared.leaves.fewest.tolist()
         ([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 2, 3], [4, 2, 5, 3])
         """
@@ -217,9 +217,9 @@ class TriedLeaves:
 
         Leaves of equal hosts and links up make the same fabric whatever taper they were tried for, as long as it fits.
 
-        >>> asked, hosts = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([8])
+        >>> request, hosts = layouts.FabricRequest(nodes=64, rails=8, radix=32), np.array([8])
         >>> options = [
-        ...     Options(asked, None, {(32, 32): Sizes(32, taper, hosts)}, 4) for taper in (2.0, 1.9)
+        ...     Options(request, None, {(32, 32): Sizes(32, taper, hosts)}, 4) for taper in (2.0, 1.9)
         ... ]
         >>> tried = TriedLeaves.of(options)
         >>> place, leaves = tried.each()

@@ -71,7 +71,7 @@ def of_part(sweep: Sweep, first: int, end: int) -> Part:
     several = zip(*sweep.batches(first, end), strict=True)
     kinds = column_types(sweep.grid).values()
     written = (column(kind, list(chain.from_iterable(pieces))) for kind, pieces in zip(kinds, several, strict=True))
-    return Part(end - first, [[_sent(buffer) for buffer in nanoarrow.Array(one).buffers] for one in written])
+    return Part(end - first, [[_sent(buffer) for buffer in nanoarrow.Array(values).buffers] for values in written])
 
 
 def _sent(buffer: Any) -> NDArray[np.uint8] | None:

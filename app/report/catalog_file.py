@@ -54,19 +54,19 @@ def catalog_csv(
     after = ["catalog_version", "permalink"]
     if kind not in ONE_EACH:
         headings = ["kind", "key", "name", "low", "typical", "high", "unit", "status", "date", "source", "note", *after]
-        numbers = ([*row, version, site + one.page] for one in entries for row in _numbers(one))
+        numbers = ([*row, version, site + listed.page] for listed in entries for row in _numbers(listed))
         return csv_lines(headings if heading else (), numbers)
     units = {name: _unit(hint) for name, hint in get_type_hints(ONE_EACH[kind], include_extras=True).items()}
     units = {name: unit for name, unit in units.items() if name not in ("key", "claims", "model_config")}
-    headings = [one for name, unit in units.items() for one in _headings(name, unit)]
-    rows = ([one.key, *_fields(one, units), _sources(one), version, site + one.page] for one in entries)
+    headings = [heading for name, unit in units.items() for heading in _headings(name, unit)]
+    rows = ([listed.key, *_fields(listed, units), _sources(listed), version, site + listed.page] for listed in entries)
     return csv_lines(["key", *headings, "sources", *after] if heading else (), rows)
 
 
 def _unit(hint: Any) -> str:
     """The unit of a field that holds a number of the catalogue; blank where it holds something else."""
-    here = (mark.unit for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, EstimateIn))
-    return next(here, "") or next(filter(None, map(_unit, get_args(hint))), "")
+    units = (mark.unit for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, EstimateIn))
+    return next(units, "") or next(filter(None, map(_unit, get_args(hint))), "")
 
 
 def _headings(name: str, unit: str) -> list[str]:
@@ -80,9 +80,9 @@ def _headings(name: str, unit: str) -> list[str]:
     return [f"{name} {end}" + (f" [{unit}]" if unit != "1" else "") for end in ("low", "typical", "high")]
 
 
-def _fields(one: Listed, units: Mapping[str, str]) -> Iterator[object]:
+def _fields(listed: Listed, units: Mapping[str, str]) -> Iterator[object]:
     for name, unit in units.items():
-        value = getattr(one.entry, name)
+        value = getattr(listed.entry, name)
         if unit:
             yield from _ends(value) if value else (None, None, None)
         elif isinstance(value, Mapping):
@@ -96,14 +96,14 @@ def _ends(number: Estimate) -> tuple[float, float, float]:
     return low, number.typical, high
 
 
-def _numbers(one: Listed) -> Iterator[list[object]]:
-    for name, number in one.numbers.items():
+def _numbers(listed: Listed) -> Iterator[list[object]]:
+    for name, number in listed.numbers.items():
         about = [number.unit, number.status, number.date, number.source, number.note]
-        yield [one.kind, one.key, name, *_ends(number), *about]
+        yield [listed.kind, listed.key, name, *_ends(number), *about]
 
 
-def _sources(one: Listed) -> str:
+def _sources(listed: Listed) -> str:
     """The keys of the documents that an entry cites."""
-    of_entry = [one.entry.source] if hasattr(one.entry, "source") else []
-    said = [claim.source for claim in one.entry.claims] if isinstance(one.entry, Entry) else []
-    return " ".join(dict.fromkeys([*of_entry, *(number.source for number in one.numbers.values()), *said]))
+    of_entry = [listed.entry.source] if hasattr(listed.entry, "source") else []
+    said = [claim.source for claim in listed.entry.claims] if isinstance(listed.entry, Entry) else []
+    return " ".join(dict.fromkeys([*of_entry, *(number.source for number in listed.numbers.values()), *said]))

@@ -89,15 +89,15 @@ def _unit(canvas: Canvas, hall: Hall, place: Place, shape: FabricShape, switch: 
     standing = [hall.nodes_of(rack) for rack in racks]
     room = (RIGHT - LEFT - GAP * (len(racks) - 1)) / sum(map(len, standing))
     x = LEFT
-    for rack, here in zip(racks, standing, strict=True):
-        width, inside = room * len(here), [node for node in here if node in nodes]
+    for rack, of_rack in zip(racks, standing, strict=True):
+        width, inside = room * len(of_rack), [node for node in of_rack if node in nodes]
         canvas.frames.append(Box(round(x, 1), NODE_Y - 8, round(width, 1), HIGH + 40, "unit"))
         canvas.words(x + width / 2, NODE_Y + HIGH + 22, rack.name if width > 52 else f"{rack.number}", "middle")
-        for node, (left, wide) in zip(here, _spread(len(here), x + 2, x + width - 2), strict=True):
+        for node, (left, wide) in zip(of_rack, _spread(len(of_rack), x + 2, x + width - 2), strict=True):
             text = f"{node}" if wide > LETTER * (len(f"{nodes[-1]}") + 1) else ""
             kind = "node" if node in nodes else "other"
             canvas.box(left, NODE_Y, wide, kind, text, place=Place("node", node).address)
-        middle = x + room * (here.index(inside[0]) + len(inside) / 2)
+        middle = x + room * (of_rack.index(inside[0]) + len(inside) / 2)
         for leaf in leaves:
             canvas.bundle((middle, NODE_Y), (leaf.middle, LEAF_Y + HIGH), len(inside) * shape.host_rate)
         x += width + GAP
@@ -107,7 +107,7 @@ def _unit(canvas: Canvas, hall: Hall, place: Place, shape: FabricShape, switch: 
     canvas.words(0, NODE_Y + 14, plural(len(nodes), "node"), kind="tier")
     canvas.words(0, NODE_Y + 30, f"{hall.gpus_per_node} GPUs each on {scale_up}", kind="scale-up")
     canvas.words(0, NODE_Y + HIGH + 22, f"in {plural(len(racks), 'rack')}")
-    shared = [str(rack.number) for rack, here in zip(racks, standing, strict=True) if not set(here) <= set(nodes)]
+    shared = [str(rack.number) for rack, of_rack in zip(racks, standing, strict=True) if not set(of_rack) <= set(nodes)]
     several = "racks" if len(shared) > 1 else "rack"
     also = f" The pale nodes of {several} {' and '.join(shared)} are of other units. {hall.seam}" if shared else ""
     return (

@@ -137,9 +137,9 @@ class Hall:
         unit, rack = self.sizes.get("unit", 0), self.sizes["rack"]
         if not unit or unit % rack == 0 or rack % unit == 0:
             return ""
-        here = unit % rack
-        other = min(rack, self.nodes - unit + here) - here
+        first = unit % rack
+        other = min(rack, self.nodes - unit + first) - first
         return (
             f"A unit has {unit} nodes, as its leaves have ports down, and a rack {rack}: "
-            f"rack {unit // rack + 1} has {here} nodes of unit 1 and {other} of unit 2."
+            f"rack {unit // rack + 1} has {first} nodes of unit 1 and {other} of unit 2."
         )

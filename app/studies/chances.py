@@ -100,7 +100,8 @@ def chances(question: Question, answer: Answer, catalog: Catalog) -> Chances:
     offered = {candidate.query: candidate for candidate in (*near, *answer.front)}
     in_order = sorted(offered.values(), key=wanted)
     known |= _first_safe(in_order, known, likely)
-    safe = next((known[one.query] for one in in_order if one.query in known and known[one.query].least >= SAFE), None)
+    known_in_order = (known[candidate.query] for candidate in in_order if candidate.query in known)
+    safe = next((chances for chances in known_in_order if chances.least >= SAFE), None)
     cheapest_first = sorted(known, key=lambda query: offered[query].cost)
     return Chances(tuple(known[query] for query in cheapest_first), safe, _sooner(answer))
 

@@ -43,8 +43,8 @@ def in_parts(
     each = min(max(points // PARTS, LEAST), MOST)
     parts = ((first, min(first + each, points)) for first in range(0, points, each))
     if executor is None:
-        here = Sweep(grid, catalog)
-        yield from (answer(here, *part) for part in parts)
+        sweep = Sweep(grid, catalog)
+        yield from (answer(sweep, *part) for part in parts)
         return
     sent = _Sent.of(grid, catalog)
     futures = (executor.submit(_answered, answer, sent, first, end) for first, end in parts)

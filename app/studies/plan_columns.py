@@ -204,7 +204,7 @@ class _Hardware:
             return _plain(fabric_result(owned.network, owned.capital, path))
         head, _, rest = path.partition(".")
         if part == "cluster":
-            values = [cluster_result(one, head) for one in self.owned]
+            values = [cluster_result(each, head) for each in self.owned]
         else:
             values = [fabric_result(network, owned.capital, head) for network in self.networks]
         each = np.empty(len(values), object)

@@ -165,7 +165,7 @@ def size_serving(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizing:
         fewest_gpus=min(by_cost, key=lambda candidate: (candidate.bought_gpus, _cost(candidate)), default=None),
         lowest_latency=min(
             by_cost,
-            key=lambda one: (float(waited(question, one.ttft, one.tpot)), _cost(one)),
+            key=lambda candidate: (float(waited(question, candidate.ttft, candidate.tpot)), _cost(candidate)),
             default=None,
         ),
         quickest_by=quickest_by(question),
@@ -183,8 +183,8 @@ def idle_findings(question: ServeSizeQuestion, sizing: ServeSizing, catalog: Cat
 
     No field of this question sets a candidate's GPUs, so what would change them in a plan changes nothing here.
     """
-    for one in filter(None, (sizing.cheapest, sizing.fewest_gpus, sizing.lowest_latency)):
-        cluster = look_up(question.candidate(one.gpu, one.scale_out, one.scale_up_domain, one.gpus), catalog)
+    for best in filter(None, (sizing.cheapest, sizing.fewest_gpus, sizing.lowest_latency)):
+        cluster = look_up(question.candidate(best.gpu, best.scale_out, best.scale_up_domain, best.gpus), catalog)
         for finding in idle_gpus(cluster):
             named = replace(finding, message=f"{cluster.gpu.name}: {finding.message}")
             yield replace(named, fields=("gpu",), changes={}) if "gpus" in named.changes else named

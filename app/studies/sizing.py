@@ -826,11 +826,11 @@ def _nearest_misses(question: Question, feasible: Sequence[Candidate]) -> dict[s
     """Of each limit the cluster that misses it alone, by the least; of several alike the cheapest."""
     misses = {}
     for limit in question.limits:
-        missing = [(getattr(one, FIGURES[limit]), one) for one in feasible if one.misses == (limit,)]
+        missing = [(getattr(miss, FIGURES[limit]), miss) for miss in feasible if miss.misses == (limit,)]
         least = min((reached for reached, _ in missing), default=math.inf)
-        alike = [one for reached, one in missing if reached <= least * ALIKE]
+        alike = [miss for reached, miss in missing if reached <= least * ALIKE]
         if alike:
-            misses[limit] = min(alike, key=lambda one: (one.cost, one.time_to_train))
+            misses[limit] = min(alike, key=lambda miss: (miss.cost, miss.time_to_train))
     return misses
 
 

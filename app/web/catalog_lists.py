@@ -72,15 +72,15 @@ class CatalogQuestion(BaseModel):
         None, title="Format", description="How the answer is written. Blank: as `Accept` says, JSON if it does not."
     )
 
-    def fits(self, one: Listed) -> bool:
+    def fits(self, listed: Listed) -> bool:
         """Whether an entry is asked for."""
-        families = [getattr(one.entry, "family", ""), *getattr(one.entry, "families", ())]
+        families = [getattr(listed.entry, "family", ""), *getattr(listed.entry, "families", ())]
         return (
-            _among(self.vendor, [getattr(one.entry, "vendor", "")])
+            _among(self.vendor, [getattr(listed.entry, "vendor", "")])
             and _among(self.family, families)
-            and _among(self.status, [getattr(one.entry, "status", "")])
-            and (self.since is None or (getattr(one.entry, "year", None) or 0) >= self.since)
-            and all(word in _said(one) for word in self.q.casefold().split())
+            and _among(self.status, [getattr(listed.entry, "status", "")])
+            and (self.since is None or (getattr(listed.entry, "year", None) or 0) >= self.since)
+            and all(word in _said(listed) for word in self.q.casefold().split())
         )
 
 
@@ -92,12 +92,14 @@ def _among(wanted: Sequence[str], names: Iterable[str]) -> bool:
     return not wanted or bool({name.casefold() for name in wanted} & {name.casefold() for name in names})
 
 
-def _said(one: Listed) -> str:
+def _said(listed: Listed) -> str:
     """All that an entry says in words, in small letters."""
-    if not isinstance(one.entry, BaseModel):
-        return " ".join((TITLES[one.kind], one.key, *one.entry)).casefold()
-    texts = [value for _, value in one.entry if isinstance(value, str)]
-    return " ".join((TITLES[one.kind], one.key, *texts, *getattr(one.entry, "also", ()), *one.numbers)).casefold()
+    if not isinstance(listed.entry, BaseModel):
+        return " ".join((TITLES[listed.kind], listed.key, *listed.entry)).casefold()
+    texts = [value for _, value in listed.entry if isinstance(value, str)]
+    return " ".join(
+        (TITLES[listed.kind], listed.key, *texts, *getattr(listed.entry, "also", ()), *listed.numbers)
+    ).casefold()
 
 
 # Answers -------------------------------------------------------------------------------------------------------------
@@ -147,8 +149,8 @@ async def get_catalog_entry(request: Request) -> Response:
         return cached
 
     def work(_: Stopped) -> Response:
-        one = Listed(kind, key, catalog.kind(kind)[key])
-        answer = {"kind": kind, "key": key, "entry": one.entry, "permalink": one.page}
+        listed = Listed(kind, key, catalog.kind(kind)[key])
+        answer = {"kind": kind, "key": key, "entry": listed.entry, "permalink": listed.page}
         return cache.keep(request, _json(request, answer, cited=True))
 
     return await compute(request, work)
@@ -199,7 +201,7 @@ class Page(NamedTuple):
 def _page(question: CatalogQuestion, kind: str, catalog: Catalog) -> Page:
     kinds = (kind,) if kind else KINDS
     every = (Listed(each, key, entry) for each in kinds for key, entry in catalog.kind(each).items())
-    entries = [one for one in every if question.fits(one)]
+    entries = [listed for listed in every if question.fits(listed)]
     asked: list[object] = [kind, question.model_dump(exclude={"limit", "cursor", "format"})]
     begin = cursors.read(question.cursor, asked, catalog, len(entries))
     end = begin + (question.limit or len(entries))
@@ -218,8 +220,8 @@ def _next(request: Request, asked: Mapping[str, Any], cursor: str | None) -> dic
 def _entries(page: Page, kind: str) -> dict[str, Any]:
     """A page as JSON has it."""
     by_kind: dict[str, dict[str, Any]] = {}
-    for one in page.entries:
-        by_kind.setdefault(one.kind, {})[one.key] = one.entry
+    for listed in page.entries:
+        by_kind.setdefault(listed.kind, {})[listed.key] = listed.entry
     about = {"count": page.matching, "cursor": page.cursor}
     if kind:
         return {"kind": kind, "entries": by_kind.get(kind, {}), "permalink": f"/catalog/{kind}", **about}
@@ -232,5 +234,5 @@ def _json(request: Request, answer: dict[str, Any], *, cited: bool) -> bytes:
     answer = {**answers.versions(catalog), **answer}
     if cited and answer.get("kind") != "sources":
         text = to_json(answer)
-        answer["sources"] = {key: one for key, one in catalog.sources.items() if b'"%s"' % key.encode() in text}
+        answer["sources"] = {key: source for key, source in catalog.sources.items() if b'"%s"' % key.encode() in text}
     return to_json(answers.with_root_path(answer, request.app.state.settings.root_path))

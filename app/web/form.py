@@ -401,11 +401,11 @@ def _control(name: str, bound: BoundForm, catalog: Catalog, resolved: Mapping[st
         value = written(given, unit) if _is_choice(name, kind) else _kept(value, given, unit)
     standing = None if resolved.get(name) is None else written(resolved[name], unit_of(name, kind))
     decisive = resolved[BESIDE[name]] if resolved and name in BESIDE else None
-    return _made(name, kind, catalog, value, standing or "", decisive, bound.errors.get(name, ""))
+    return _control_of(name, kind, catalog, value, standing or "", decisive, bound.errors.get(name, ""))
 
 
 @lru_cache(maxsize=1024)
-def _made(
+def _control_of(
     name: str, kind: type[Scenario], catalog: Catalog, value: str, standing: str, decisive: str | None, error: str
 ) -> Control:
     """A control from its value, what stands behind its blank, what else decides its list, and what is wrong.

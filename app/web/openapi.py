@@ -332,8 +332,8 @@ def _operation(operation: Operation, method: str, questions: Mapping[str, Fields
     by_media = operation.answer if isinstance(operation.answer, Mapping) else {JSON: operation.answer}
     example = {"examples": {"shortened": _reference("examples", operation.name)}}
     answer["content"] = {
-        media: one if isinstance(one, Mapping) else {"schema": _answered(operation, answers.of(one)), **example}
-        for media, one in by_media.items()
+        media: kind if isinstance(kind, Mapping) else {"schema": _answered(operation, answers.of(kind)), **example}
+        for media, kind in by_media.items()
     }
     if get:
         answer["headers"] = {"etag": _reference("headers", "ETag")}

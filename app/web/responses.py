@@ -135,13 +135,13 @@ def preferred(accept: str, kinds: Sequence[str]) -> str:
     """
     wished = wishes(accept)
 
-    def wish(kind: str) -> tuple[float, int]:
+    def weight_of(kind: str) -> tuple[float, int]:
         names = ("*/*", kind.partition("/")[0] + "/*", kind)
         exact = max((place for place, name in enumerate(names) if name in wished), default=-1)
         weight = wished[names[exact]] if exact >= 0 else 0.0
         return weight, exact if weight else -1
 
-    return max(kinds, key=wish)
+    return max(kinds, key=weight_of)
 
 
 def wants_heading(accept: str, *, goes_on: bool) -> bool:

@@ -175,8 +175,8 @@ def _anywhere(name: str, names: tuple[str, ...]) -> list[str]:
     ['training.step_time']
     """
     last = _last(name)
-    steps = nearest(last, sorted({_last(one) for one in names}))
-    return nearest(name, [one for one in names if _last(one) in steps])
+    steps = nearest(last, sorted({_last(each) for each in names}))
+    return nearest(name, [each for each in names if _last(each) in steps])
 
 
 def _last(name: str) -> str:

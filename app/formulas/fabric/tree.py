@@ -88,7 +88,7 @@ def _next_divisors(numbers: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.i
     >>> table.tolist(), begins.tolist()
     ([1, 1, 2, 4, 4, 1, 1, 3, 3], [0, 5])
     """
-    tables = [_next_divisors_of(one) for one in numbers]
+    tables = [_next_divisors_of(number) for number in numbers]
     return np.concatenate(tables), np.cumsum([0, *(len(table) for table in tables[:-1])])
 
 
@@ -136,7 +136,7 @@ def _all_divisors(number: Array) -> NDArray[np.int64]:
 @lru_cache(maxsize=256)
 def _divisor_table(numbers: tuple[int, ...]) -> NDArray[np.int64]:
     """The divisors of each number, one number a row. Kept: leaves of most networks have the same few uplinks."""
-    several = [_divisors(one) or (one,) for one in numbers]
+    several = [_divisors(number) or (number,) for number in numbers]
     most = max(map(len, several), default=1)
     table = [divisors + divisors[-1:] * (most - len(divisors)) for divisors in several]
     return np.array(table, dtype=np.int64).reshape(-1, most)

@@ -200,12 +200,12 @@ def _room(space: Space, shares: Shares, left: Numbers) -> Numbers:
     every = np.arange(len(groups.data))
     columns = groups.degrees(every, np.zeros(len(every), bool))
     split = np.broadcast_to(space.fixed.splits(columns["tensor"]), every.shape)
-    one = columns | {"sequence_parallel": split, "micro_batch": np.ones(len(every))}
+    degrees = columns | {"sequence_parallel": split, "micro_batch": np.ones(len(every))}
     rows = space.of_owners(shares.first[groups.cluster])._replace(context=0.0)
 
     def sequences(micro_batches: Array) -> Numbers:
         job = but(rows.job, global_batch=micro_batches * groups.data)
-        return left / np.take(groups.activity(rows._replace(job=job), every, every, one), group, axis=1)
+        return left / np.take(groups.activity(rows._replace(job=job), every, every, degrees), group, axis=1)
 
     stages = columns["pipeline"]
     flowing = sequences(stages)

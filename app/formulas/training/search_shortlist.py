@@ -130,8 +130,8 @@ class _Table:
         most = np.full(self.searches, np.inf)
         for guess in GUESSES:
             if np.any(most == np.inf):
-                found, most = self._within(most, 1, guess)
-                results |= found
+                quickest, most = self._within(most, 1, guess)
+                results |= quickest
         return results, most
 
     def _within(self, most: Numbers, many: int, guess: Guess | None = None) -> tuple[dict[int, SearchResult], Numbers]:

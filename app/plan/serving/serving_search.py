@@ -296,8 +296,8 @@ def read_off(at: Floats, along: Floats, *values: Floats) -> tuple[Floats, ...]:
     low, high = (np.take_along_axis(along, place, axis=1) for place in (after - 1, after))
     part = np.clip((at - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
 
-    def between(one: Floats) -> Floats:
-        before, beyond = (np.take_along_axis(one, place, axis=1) for place in (after - 1, after))
+    def between(column: Floats) -> Floats:
+        before, beyond = (np.take_along_axis(column, place, axis=1) for place in (after - 1, after))
         return np.asarray(before + part * (beyond - before))
 
     return tuple(map(between, values))

@@ -292,11 +292,11 @@ def two_pools(it: Setting, pools: Apart) -> Operation | None:
             reached, at = share_of_load(question, pools.each * answered, pools.each, answered), 1 / replicas
         else:
             reached, at = pools.each, np.minimum(supply / replicas, each)
-        concurrency, one, per_token, answer = read_off(
+        concurrency, rate_of_one, per_token, answer = read_off(
             at, reached, answers.concurrency, pools.each, answers.time_per_token, answered
         )
         fewest = np.minimum(at / reached[:, :1], 1.0)  # below the least load they come as much more seldom
-        requests = workers * one * fewest
+        requests = workers * rate_of_one * fewest
         enough = (np.take_along_axis(reached, loads, axis=1) >= at * (1 - 1e-9)) & (supply >= requests * (1 - 1e-9))
         worth = np.where(kept & (requests > 0) & enough, -answer if asked else requests, -np.inf)
         alike = worth >= worth.max() - 1e-9 * abs(worth.max())
@@ -324,7 +324,8 @@ def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tr
     gpus = it.question.gpus
     answers = answers_of(it, inputs, NO_LIMITS, gpus)
     pools = apart(it, inputs, NO_LIMITS, catalog, answers, gpus)
-    requests, one, first = np.zeros_like(pools.each), np.zeros_like(pools.each), np.full_like(pools.each, np.inf)
+    requests, rate_of_one = np.zeros_like(pools.each), np.zeros_like(pools.each)
+    first = np.full_like(pools.each, np.inf)
     for place, rate, taken in pools.of_prompts():
         _, workers, supply = shared_out(
             it.question, (rate, taken), pools.each, np.asarray(answers.layout.gpus), pools.sent
@@ -332,13 +333,13 @@ def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tr
         most = np.minimum(supply, workers * pools.each)
         better = most > requests
         requests = np.where(better, most, requests)
-        one = np.where(better, most / np.maximum(workers, 1.0), one)
+        rate_of_one = np.where(better, most / np.maximum(workers, 1.0), rate_of_one)
         first = np.where(better, pools.before_answer(place), first)
-    (per_token,) = read_off(one, pools.each, answers.time_per_token)
+    (per_token,) = read_off(rate_of_one, pools.each, answers.time_per_token)
     return replace(
         answers,
         fits=answers.fits & (requests > 0),
-        concurrency=one * per_token * it.question.output_tokens,
+        concurrency=rate_of_one * per_token * it.question.output_tokens,
         time_per_token=per_token,
         requests=requests / gpus,
         first_token=first + per_token,

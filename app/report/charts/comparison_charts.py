@@ -222,7 +222,7 @@ def _letter(place: int, across: Band, up: Band, side: tuple[str, str, int, int])
 def _covered(before: Sequence[tuple[int, tuple[Band, Band]]], bands: tuple[Band, Band]) -> int:
     """How many points before this one stand so near that their letters would cover each other."""
     return sum(
-        all(abs(math.log(one.typical / other.typical)) < 0.03 for one, other in zip(bands, others, strict=True))
+        all(abs(math.log(band.typical / other.typical)) < 0.03 for band, other in zip(bands, others, strict=True))
         for _, others in before
     )
 

@@ -154,12 +154,12 @@ def _sized_in_a_sentence(question: Question, answer: SizeAnswer, catalog: Catalo
 
 def _by_the_calendar(best: Candidate, answer: SizeAnswer) -> str:
     """What becomes of a date that the run alone keeps and the calendar mostly does not."""
-    known = next((one for one in answer.chances if one.query == best.query), None)
-    if known is None or known.campaign_time is None or known.by_calendar is None or known.by_calendar >= 0.5:
+    likely = next((each for each in answer.chances if each.query == best.query), None)
+    if likely is None or likely.campaign_time is None or likely.by_calendar is None or likely.by_calendar >= 0.5:
         return ""
-    chance = percent(known.by_calendar)
+    chance = percent(likely.by_calendar)
     return (
-        f" By the calendar it takes {show(known.campaign_time.typical, 's')}, and keeps the date in {chance} of cases."
+        f" By the calendar it takes {show(likely.campaign_time.typical, 's')}, and keeps the date in {chance} of cases."
     )
 
 
