@@ -60,6 +60,15 @@ def any_(condition: bool | NDArray[np.bool_]) -> bool:
     return bool(np.count_nonzero(condition) if isinstance(condition, ndarray) else condition)
 
 
+def typical_of(values: Array) -> float:
+    """The typical one of some draws, which is the first, or a number itself.
+
+    >>> typical_of(np.array([[2.0, 1.5, 3.0]])), typical_of(2)
+    (2.0, 2.0)
+    """
+    return float(values.flat[0] if isinstance(values, ndarray) else values)
+
+
 def grouped(group: NDArray[np.int64], many: int = 0) -> list[NDArray[np.int64]]:
     """Which places belong to each of some groups, so many at least, each group's in order [1].
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, Sampling
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, typical_of
 from app.formulas.collectives.ideal import (
     ALGORITHMS,
     IDEAL_ALGORITHMS,
@@ -520,7 +520,7 @@ def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]
     request = fabric.request
     forced = request.algorithm
     if fabric.gpus <= 1 or np.isfinite(times.best.time[0]):
-        if fabric.sums_asked and not fabric.scale_out.in_network_reduction and _first(times.machine.domains) > 1:
+        if fabric.sums_asked and not fabric.scale_out.in_network_reduction and typical_of(times.machine.domains) > 1:
             yield Finding(
                 "warning",
                 "no-in-network-reduction",
@@ -529,7 +529,7 @@ def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]
                 "Choose an InfiniBand generation, or switch it off.",
                 {"in_network_reduction": False},
             )
-        if _first(times.machine.domains) > 1:
+        if typical_of(times.machine.domains) > 1:
             yield from _network_findings(times.machine, fabric)
         return
     if forced in ("recursive-halving-doubling", "hierarchical") and not fabric.ideal:
@@ -558,8 +558,8 @@ def _findings(times: AllReduceTimes, fabric: Communication) -> Iterator[Finding]
 
 def _network_findings(machine: Machine, fabric: Communication) -> Iterator[Finding]:
     """What keeps a collective from the network's rate, other than the network's own tapers."""
-    line, copied = _first(machine.scale_out_line), fabric.catalog.collectives["tcp"]["rate_per_gpu"]
-    if fabric.system.transport.family == "tcp" and copied.typical < _first(machine.scale_out_rate) * (1 + 1e-9):
+    line, copied = typical_of(machine.scale_out_line), fabric.catalog.collectives["tcp"]["rate_per_gpu"]
+    if fabric.system.transport.family == "tcp" and copied.typical < typical_of(machine.scale_out_rate) * (1 + 1e-9):
         yield Finding(
             "note",
             "host-copies",
@@ -568,9 +568,9 @@ def _network_findings(machine: Machine, fabric: Communication) -> Iterator[Findi
             ("scale_out",),
             "Choose a network with RDMA.",
         )
-    left = _first(machine.ring_network)
+    left = typical_of(machine.ring_network)
     without = network_share(
-        [(1.0, float(fabric.gpus))], "ring", fabric.site._replace(balancing="adaptive"), _first(machine.exits)
+        [(1.0, float(fabric.gpus))], "ring", fabric.site._replace(balancing="adaptive"), typical_of(machine.exits)
     )
     if left < COLLIDING * float(without):
         yield Finding(
@@ -591,7 +591,7 @@ COLLIDING = 0.95
 def _missing(machine: Machine, fabric: Communication) -> str:
     """What a forced algorithm or protocol lacks."""
     algorithm, protocol = fabric.request.algorithm, fabric.request.protocol
-    several = _first(machine.domains) > 1
+    several = typical_of(machine.domains) > 1
     if fabric.ideal and algorithm == "nvls-tree":
         return "the ideal profile knows it as in-network reduction."
     if protocol == "ll128" and not np.all(machine.ll128):
@@ -605,11 +605,6 @@ def _missing(machine: Machine, fabric: Communication) -> str:
     if algorithm in ("nvls", "collnet") and several:
         return "between nodes it needs switches that sum (SHARP)."
     return "something it needs is absent."
-
-
-def _first(values: Array) -> float:
-    """The typical value of the one place there is."""
-    return float(np.asarray(values).flat[0])
 
 
 TEXTBOOK = {
@@ -626,8 +621,8 @@ def explanations(reduction: Reduction) -> dict[str, Explanation]:
     terms: tuple[Term, ...] = (
         Term("S", "message", message, "B"),
         Term("n", "GPUs", ranks, "1"),
-        Term("g", "GPUs in a scale-up domain", _first(m.ranks_per_domain), "1"),
-        Term("M", "scale-up domains", _first(m.domains), "1"),
+        Term("g", "GPUs in a scale-up domain", typical_of(m.ranks_per_domain), "1"),
+        Term("M", "scale-up domains", typical_of(m.domains), "1"),
     )
     if fabric.ideal:
         terms += _line_terms(fabric, m)
@@ -638,7 +633,7 @@ def explanations(reduction: Reduction) -> dict[str, Explanation]:
     else:
         terms += _calibrated_terms(fabric, m)
         key = "times"
-    size = (Term("S", "message", message, "B"), Term("T", "time", _first(reduction.times.best.time), "s"))
+    size = (Term("S", "message", message, "B"), Term("T", "time", typical_of(reduction.times.best.time), "s"))
     return {
         "all_reduce.time": Explanation(f"collectives.{key}", terms),
         "all_reduce.algorithm_bandwidth": Explanation("collectives.algorithm_bandwidth", size),
@@ -649,29 +644,31 @@ def explanations(reduction: Reduction) -> dict[str, Explanation]:
 def _line_terms(fabric: Communication, m: Machine) -> tuple[Term, ...]:
     link, network = fabric.scale_up, fabric.scale_out
     return (
-        Term("B", f"line rate of {link.name} for one GPU", _first(m.scale_up_line), "B/s", link.source),
-        Term("P", f"line rate of {network.name} for one GPU", _first(m.scale_out_line), "B/s", network.source),
+        Term("B", f"line rate of {link.name} for one GPU", typical_of(m.scale_up_line), "B/s", link.source),
+        Term("P", f"line rate of {network.name} for one GPU", typical_of(m.scale_out_line), "B/s", network.source),
     )
 
 
 def _kernel_terms(fabric: Communication, m: Machine) -> tuple[Term, ...]:
     of_kernels = partial(of_gpu, fabric.catalog, fabric.gpu)
     return (
-        Term("λ", "least time of two GPUs", _first(m.kernel_latency), "s", of_kernels("reduce_latency").source),
-        Term("μ", "what each doubling adds", _first(m.kernel_doubling), "s", of_kernels("reduce_doubling").source),
-        Term("B₁", "rate of a GPU's link in one shot", _first(m.one_shot_rate), "B/s", of_kernels("one_shot").source),
-        Term("B₂", "the same in two shots", _first(m.two_shot_rate), "B/s", of_kernels("two_shot").source),
-        Term("λ₂", "what the second adds", _first(m.two_shot_latency), "s", of_kernels("two_shot_latency").source),
+        Term("λ", "least time of two GPUs", typical_of(m.kernel_latency), "s", of_kernels("reduce_latency").source),
+        Term("μ", "what each doubling adds", typical_of(m.kernel_doubling), "s", of_kernels("reduce_doubling").source),
+        Term(
+            "B₁", "rate of a GPU's link in one shot", typical_of(m.one_shot_rate), "B/s", of_kernels("one_shot").source
+        ),
+        Term("B₂", "the same in two shots", typical_of(m.two_shot_rate), "B/s", of_kernels("two_shot").source),
+        Term("λ₂", "what the second adds", typical_of(m.two_shot_latency), "s", of_kernels("two_shot_latency").source),
     )
 
 
 def _calibrated_terms(fabric: Communication, m: Machine) -> tuple[Term, ...]:
     fitted = "railyard-calibration-2026"
     return (
-        Term("B", f"what a ring sustains over {fabric.scale_up.name}", _first(m.scale_up_rate), "B/s", fitted),
-        Term("V", "message rate when the NVLink switch sums", _first(m.multicast_rate), "B/s", fitted),
-        Term("P", f"what {fabric.scale_out.name} sustains for one GPU", _first(m.scale_out_rate), "B/s", fitted),
-        Term("h", "hop inside a domain", _first(m.scale_up_hop), "s", fitted),
-        Term("α", "hop between domains", _first(m.scale_out_hop), "s", fitted),
-        Term("c", "size of the pipeline fill", _first(m.fill), "1", fitted),
+        Term("B", f"what a ring sustains over {fabric.scale_up.name}", typical_of(m.scale_up_rate), "B/s", fitted),
+        Term("V", "message rate when the NVLink switch sums", typical_of(m.multicast_rate), "B/s", fitted),
+        Term("P", f"what {fabric.scale_out.name} sustains for one GPU", typical_of(m.scale_out_rate), "B/s", fitted),
+        Term("h", "hop inside a domain", typical_of(m.scale_up_hop), "s", fitted),
+        Term("α", "hop between domains", typical_of(m.scale_out_hop), "s", fitted),
+        Term("c", "size of the pipeline fill", typical_of(m.fill), "1", fitted),
     )

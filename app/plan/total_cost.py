@@ -15,7 +15,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import ELECTRICITY, STORAGE, Catalog
 from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas import costs
-from app.formulas.arrays import Array, where
+from app.formulas.arrays import Array, typical_of, where
 from app.formulas.fabric import bisection
 from app.plan import result
 from app.plan.auxiliary_networks import AuxiliaryNetwork
@@ -212,7 +212,7 @@ def _hardware(network: Network, further: Further, sampling: Sampling) -> Hardwar
     cluster = network.cluster
 
     def read(values: Array) -> Array:
-        return values if sampling.drawn else _typical(values)
+        return values if sampling.drawn else typical_of(values)
 
     fabric = network if sampling.drawn else network.typical
     networks: tuple[Network | Totals | AuxiliaryNetwork, ...] = (fabric, *network.auxiliary)
@@ -303,12 +303,7 @@ def run_cost(network: Network, time: float) -> RunCost:
     hardware = _hardware(network, _further(network, prices, rates), TYPICAL)
     money = _money(hardware, cluster.platform, rates, prices.catalog, TYPICAL)
     part = _network_per_run(network.typical.cost, rates, time, TYPICAL)
-    return RunCost(_typical(costs.run(money.total, rates.lifetime.typical, time)), _typical(part))
-
-
-def _typical(values: Array) -> float:
-    """The first of some draws."""
-    return float(values.flat[0] if isinstance(values, np.ndarray) else values)
+    return RunCost(typical_of(costs.run(money.total, rates.lifetime.typical, time)), typical_of(part))
 
 
 @dataclass(frozen=True, eq=False)
@@ -708,12 +703,12 @@ def explain(cost: TotalCost) -> Mapping[str, Explanation]:
     owned = cost.owned
 
     def money(symbol: str, meaning: str, values: Array, unit: str = "USD") -> Term:
-        return Term(symbol, meaning, float(np.ravel(values)[0]), unit)
+        return Term(symbol, meaning, typical_of(values), unit)
 
     lifetime, rent = owned.rates.lifetime, owned.rates.rent
     life = Term("T", "lifetime", lifetime.typical, "s", lifetime.source)
     whole = money("C", "whole cost", owned.total)
-    time = Term("t", "length of the run", float(np.ravel(cost.time_to_train)[0]), "s")
+    time = Term("t", "length of the run", typical_of(cost.time_to_train), "s")
     gpus = Term("n", "GPUs", float(owned.cluster.gpus), "1")
     yearly = money("O", "operating", owned.operating, "USD/year")
     explained = {

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.catalog.load import Catalog
 from app.catalog.sampling import TYPICAL
 from app.formulas import transformer
-from app.formulas.arrays import distinct, grouped
+from app.formulas.arrays import distinct, grouped, typical_of
 from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
 from app.formulas.training.goodput import campaign_time, time_to_train
@@ -675,7 +675,7 @@ class PlanColumns:
             several = but(clusters[which[row]], **{name: column[members, None] for name, column in sizes.items()})
             checkpoints = checkpointing(asked[which[row]].job.parameters, several, operation, self.catalog)
             progress[members] = checkpoints.progress[..., 0]
-            overhead[members] = np.ravel(campaign_overhead(operation, self.catalog)[0])[0]
+            overhead[members] = typical_of(campaign_overhead(operation, self.catalog)[0])
         return progress, overhead
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
-from app.formulas.arrays import Array
+from app.formulas.arrays import typical_of
 from app.formulas.training import compute, roofline
 from app.formulas.training.arguments import Parallelism
 from app.plan.job.inputs import StepInputs
@@ -98,32 +98,28 @@ def step_roofline(scenario: Scenario, plan: Plan, catalog: Catalog) -> Roofline 
     hardware = inputs.hardware
     return Roofline(
         gpu=catalog.gpus[scenario.gpu].name,
-        peak=_one(hardware.linear_peak),
-        bandwidth=_one(hardware.memory_bandwidth),
+        peak=typical_of(hardware.linear_peak),
+        bandwidth=typical_of(hardware.memory_bandwidth),
         kernels=tuple(sorted((kernel for kernel in kernels if kernel.time > 0), key=lambda kernel: -kernel.time)),
     )
-
-
-def _one(value: Array) -> float:
-    return float(np.ravel(value)[0])
 
 
 def _linear(inputs: StepInputs, par: Parallelism, layers: float, times: dict[str, float]) -> Iterator[Kernel]:
     """Matrix products by layer, forward and backward; what routed experts take is the rest of the part."""
     shape, job, gpu, cal = inputs.shape, inputs.job, inputs.hardware, inputs.calibration
     tokens, linear = par.tokens(job), compute.linear_layers(shape, par, inputs.software)
-    names = [*LINEAR[:2], *(LATENT if _one(shape.latent) > 0 else ()), *LINEAR[2:]]
-    names += SHARED if _one(shape.expert_share) > 0 else ()
+    names = [*LINEAR[:2], *(LATENT if typical_of(shape.latent) > 0 else ()), *LINEAR[2:]]
+    names += SHARED if typical_of(shape.expert_share) > 0 else ()
     rate = gpu.linear_peak * (gpu.clock * cal.linear)
-    element, waves, spent = _one(job.linear_bytes), compute.wave_elements(gpu, cal), 0.0
+    element, waves, spent = typical_of(job.linear_bytes), compute.wave_elements(gpu, cal), 0.0
     for name, layer in zip(names, linear, strict=True):
         three = compute.linear_layer(tokens, *layer)
-        time = layers * _one(compute.matrix_products(three, rate, cal.depth_half, waves))
+        time = layers * typical_of(compute.matrix_products(three, rate, cal.depth_half, waves))
         spent += time
-        flops, moved = _one(roofline.product_flops(three)), _one(roofline.product_bytes(three, element))
+        flops, moved = typical_of(roofline.product_flops(three)), typical_of(roofline.product_bytes(three, element))
         if flops > 0:
             yield Kernel(name, layers * flops, layers * moved, time)
-    if not _one(shape.expert_share) > 0:
+    if not typical_of(shape.expert_share) > 0:
         return
     routed = compute.routed_experts(shape, job, par)
     each, experts = routed.tokens / routed.experts, shape.expert_share * routed.experts
@@ -132,7 +128,7 @@ def _linear(inputs: StepInputs, par: Parallelism, layers: float, times: dict[str
         *compute.linear_layer(each, (1 + shape.gated) * routed.width, shape.hidden, experts, forward),
         *compute.linear_layer(each, shape.hidden, routed.width, experts, forward),
     ]
-    flops, moved = _one(roofline.product_flops(grouped)), _one(roofline.product_bytes(grouped, element))
+    flops, moved = typical_of(roofline.product_flops(grouped)), typical_of(roofline.product_bytes(grouped, element))
     yield Kernel("Routed experts", layers * flops, layers * moved, times["linear_layers"] - spent)
 
 
@@ -143,7 +139,9 @@ def _others(inputs: StepInputs, par: Parallelism, layers: float, times: dict[str
     work = tokens * transformer.attention_flops(shape, job.sequence_length, job.causal) / par.tensor
     vectors = 2 * (shape.heads + shape.kv_heads) * shape.head_dim / par.tensor
     moved = SIXTEEN_BIT * tokens * vectors * passes
-    yield Kernel("Attention", layers * _one(work * passes), layers * _one(moved), times.get("attention", 0.0))
+    yield Kernel(
+        "Attention", layers * typical_of(work * passes), layers * typical_of(moved), times.get("attention", 0.0)
+    )
     elementwise = times.get("elementwise", 0.0)
-    read = elementwise * _one(inputs.hardware.memory_bandwidth * cal.memory)
+    read = elementwise * typical_of(inputs.hardware.memory_bandwidth * cal.memory)
     yield Kernel("Elementwise", read / SIXTEEN_BIT, read, elementwise, compute=False)

@@ -24,7 +24,7 @@ ANSWERS = ("app.plan.", "app.studies.", "app.report.", "app.web.")
 NO_FORMULAS = {
     # Arithmetic on numbers and arrays alike, and records with some fields changed.
     "arrays.any_", "arrays.between", "arrays.changes", "arrays.counted_off", "arrays.distinct", "arrays.grouped",
-    "arrays.maximum", "arrays.minimum", "arrays.rounded", "arrays.where",
+    "arrays.maximum", "arrays.minimum", "arrays.rounded", "arrays.typical_of", "arrays.where",
     "records.but", "records.each_but",
     "fabric.ceil_divide", "fabric.ceil_of_ratio", "fabric.floor_of_ratio", "fabric.logical_not",
     # Choices between formulas that are listed, and collections of what they give.

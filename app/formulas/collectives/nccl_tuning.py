@@ -4,9 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, typical_of
 from app.formulas.collectives.ideal import PROTOCOLS, Machine
 
 Tables = Mapping[str, float]
@@ -98,30 +96,25 @@ def library_times(
     >>> library_times(1.0, pair, free, defaultdict(lambda: 1.0), "ampere")["ring", "simple"]
     1.0
     """
-    g = _one(machine.ranks_per_domain)
+    g = typical_of(machine.ranks_per_domain)
     graph = _Graph(
         tables=tables,
         architecture=architecture,
         message=message,
         ranks_per_domain=g,
-        domains=_one(machine.domains),
+        domains=typical_of(machine.domains),
         link=_rate(machine.scale_up_line) * tables[f"link_{architecture}"],
         node=_rate(machine.scale_out_line) * tables["network"] * g,
-        near="nvlink" if _one(machine.ll128) > 0 else "pci",
+        near="nvlink" if typical_of(machine.ll128) > 0 else "pci",
     )
-    sharp = graph.several and _one(machine.in_network_reduction) > 0
+    sharp = graph.several and typical_of(machine.in_network_reduction) > 0
     times = dict(_ring(graph))
     times |= dict(_tree(graph, correction))
-    if f"nvls_{architecture}" in tables and _one(machine.multicast_rate) > 0 and g > 2:
+    if f"nvls_{architecture}" in tables and typical_of(machine.multicast_rate) > 0 and g > 2:
         times |= dict(_nvls(graph, sharp))
     if sharp and graph.near == "nvlink":
         times |= dict(_collnet(graph))
     return times
-
-
-def _one(value: Array) -> float:
-    """The typical value of one cluster."""
-    return float(value if isinstance(value, float) else np.asarray(value).flat[0])
 
 
 def _rate(value: Array) -> float:
@@ -130,7 +123,7 @@ def _rate(value: Array) -> float:
     >>> _rate(5e-324 / 2)
     1e-300
     """
-    return max(_one(value), 1e-300)
+    return max(typical_of(value), 1e-300)
 
 
 def _protocols(graph: _Graph) -> Iterator[str]:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from app.formulas import tail
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, typical_of
 from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
@@ -84,7 +84,7 @@ class Search:
 
     def limit(self, budget: float) -> float:
         """Memory that may be filled on each GPU, a share of what it has [B]."""
-        return budget * float(np.ravel(self.gpu.memory_capacity)[0])
+        return budget * typical_of(self.gpu.memory_capacity)
 
     def with_batch(self, batch: Array) -> Search:
         """The same with other sequences in a step [1]."""

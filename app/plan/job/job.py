@@ -10,7 +10,7 @@ import numpy as np
 
 from app.catalog.load import Catalog
 from app.formulas import transformer
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, typical_of
 from app.formulas.records import but
 from app.formulas.training import arguments, compute
 from app.formulas.training.goodput import campaign_time, time_to_train
@@ -262,7 +262,7 @@ def _training(
         productive_time=Draws(request.steps * time, used=used, residual=error),
         campaign_time=Draws(np.asarray(campaign_time(run, overhead)), used=(*of_the_run, *extended), residual=error),
         steps=request.steps,
-        availability=float(np.ravel(share)[0]),
+        availability=typical_of(share),
         straggler=1.0 if chosen is None else float(timing.straggler[0]),
         parameters=size.parameters,
         active_parameters=size.active,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas import transformer
+from app.formulas.arrays import typical_of
 from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
 from app.formulas.training import arguments, parallelism_search
@@ -437,7 +438,7 @@ def _searched(setups: Sequence[JobSetup]) -> JobColumns:
     running = [place for place, way in enumerate(chosen) if way is not None]
     time = np.full(len(jobs), np.nan)
     time[running] = _times(jobs, chosen, running)
-    capacity = np.array([float(np.ravel(setup.inputs.hardware.memory_capacity)[0]) for setup in setups])
+    capacity = np.array([typical_of(setup.inputs.hardware.memory_capacity) for setup in setups])
     memory = np.array([search.memory[0] if len(search.memory) else search.smallest_memory for _, search in jobs])
     runs = np.isin(np.arange(len(jobs)), running) & (memory <= capacity)
     degrees = np.full((len(jobs), len(NAMED)), np.nan)

@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 
 from app.catalog.sampling import TYPICAL
+from app.formulas.arrays import typical_of
 from app.formulas.collectives.group_times import bridged
 from app.formulas.fabric.placement import slowest_split
 from app.formulas.training import arguments
@@ -200,7 +201,7 @@ def interrupted(setup: JobSetup, checkpoints: Checkpointing) -> Iterator[Finding
         "note",
         "failures-cost-time",
         f"Failures and checkpoints take {percent(1 - share)} of the time: {cluster.gpus:,} GPUs fail every "
-        f"{show(1 / float(np.ravel(checkpoints.failures)[0]), 's')}.",
+        f"{show(1 / typical_of(checkpoints.failures), 's')}.",
         ("spare_nodes", "restart_time", "checkpoint_time", "checkpoint_interval", "failure_rate"),
         f"With {spares:,} spare node{'s' if spares > 1 else ''} standing by, a restart within {show(restart, 's')} and "
         f"checkpoints that stop the run for {show(written, 's')}{often or ','} {percent(left)} of it makes progress.",

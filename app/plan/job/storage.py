@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, Sampling
-from app.formulas.arrays import Array, any_, maximum, minimum
+from app.formulas.arrays import Array, any_, maximum, minimum, typical_of
 from app.formulas.training import goodput
 from app.plan.band import Draws
 from app.plan.cluster import Cluster
@@ -176,7 +176,7 @@ def explain(
     waiting = Term("σ", "what it takes however little is written", pause.typical, "s", pause.source)
     behind = Term("W", "what the storage writes behind the steps", storage.background_bandwidth.typical, "B/s")
     interval = Term("τ", "time between checkpoints", storage.checkpoint_interval.typical, "s")
-    failures = Term("λ", "failures of the cluster in a second", float(np.ravel(checkpoints.failures)[0]), "1/s")
+    failures = Term("λ", "failures of the cluster in a second", typical_of(checkpoints.failures), "1/s")
     bytes_each = Term("b", "bytes of a parameter in a checkpoint", state.typical, "B", state.source)
     filled = {name: catalog.operations["storage"][name] for name in ("copies", "kept", "free")}
     meanings = ("copies of the training data", "checkpoints that are kept", "share that stays free")

@@ -10,7 +10,7 @@ from app.catalog.entries import Engine, Gpu
 from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import TYPICAL, Sampling
-from app.formulas.arrays import Array, maximum
+from app.formulas.arrays import Array, maximum, typical_of
 from app.formulas.fabric.placement import Site, network_share
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad, ServingRates
 from app.plan.cluster import Cluster
@@ -81,8 +81,8 @@ def carried(fabric: Communication) -> Carried:
     machine, rate = fabric.machine(TYPICAL), fabric.system.transport.rate
     line = rate.typical if isinstance(rate, Estimate) else float(np.max(rate))
     usual = fabric.catalog.collectives["infiniband"]["efficiency"].typical * line
-    hop = float(np.ravel(machine.scale_out_hop / machine.reference_hop)[0])
-    return Carried(float(np.ravel(machine.scale_out_rate)[0]) / usual if usual > 0 else 0.0, hop)
+    hop = typical_of(machine.scale_out_hop / machine.reference_hop)
+    return Carried(typical_of(machine.scale_out_rate) / usual if usual > 0 else 0.0, hop)
 
 
 @dataclass(frozen=True)
