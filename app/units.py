@@ -167,6 +167,20 @@ def parse(text: str | float, unit: str) -> float:
     return value
 
 
+def names_unit(text: str, unit: str) -> bool:
+    """Whether the text of a quantity says its unit: of money a currency does, of its rates only what they are per.
+
+    >>> names_unit("2.10 USD/h", "USD/s"), names_unit("$2.10", "USD/s"), names_unit("$290,000", "USD")
+    (True, False, True)
+    >>> names_unit("80", "B"), names_unit("15", "1")
+    (False, True)
+    """
+    if unit == "1" or (unit == "USD" and ("$" in text or "USD" in text)):
+        return True
+    match = _NUMBER.fullmatch(text.replace("$", "").replace("USD ", "", 1))
+    return bool(match and match[2])
+
+
 def _scaled(digits: str, symbol: str, unit: str) -> float | None:
     if not symbol:
         return float(digits)

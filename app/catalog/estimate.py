@@ -135,8 +135,11 @@ def parse_estimate(value: object, unit: str, key: str, source: str = "", status:
         if name in table and not isinstance(table[name], str | int | float):
             raise ValueError(f"{name} must be a number or text with a unit")
         if unit != "1" and name in table and not isinstance(table[name], str):
-            raise ValueError(f"{name} must be text with a unit, like “{units.show(1, unit)}”")
+            raise ValueError(f"{name} must be text with a unit, like {units.EXAMPLES[unit]}")
     numbers = {name: units.parse(table[name], unit) for name in ("typical", "low", "high") if name in table}
+    for name, number in numbers.items():
+        if number and not units.names_unit(str(table[name]), unit):
+            raise ValueError(f"{name} “{table[name]}” says no unit; write it like {units.EXAMPLES[unit]}")
     low, typical, high = numbers.get("low"), numbers["typical"], numbers.get("high")
     if typical < 0 or (low is not None and not 0 <= low <= typical) or (high is not None and high < typical):
         raise ValueError(f"range the wrong way round: low {low}, typical {typical}, high {high}")

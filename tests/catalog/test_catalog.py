@@ -106,6 +106,17 @@ def test_what_is_not_for_sale_says_so() -> None:
             '[h100-sxm]\npower = { typical = "700 W", high = "600 W" }\n',
             ("gpus.toml", "h100-sxm", "power", "wrong way round"),
         ),
+        ("gpus", '[h100-sxm]\npower = "700"\n', ("gpus.toml:2: h100-sxm: power", "“700” says no unit", "700 W")),
+        (
+            "prices",
+            '[market.prices.gpu-hour-h100]\ntypical = "$2.10"\nsource = "arithmetic"\n',
+            ("prices.toml:1: market: gpu-hour-h100", "“$2.10” says no unit", "2.95 USD/h"),
+        ),
+        (
+            "gpus",
+            '[h100-sxm]\npower = { typical = "700 W", high = "750" }\n',
+            ("gpus.toml:2: h100-sxm: power", "high “750” says no unit"),
+        ),
         ("gpus", '[h100-sxm]\npower = "-1 W"\n', ("gpus.toml", "h100-sxm", "power")),
         (
             "gpus",
