@@ -67,3 +67,16 @@ def test_rows_of_a_sweep_are_read_one_after_another() -> None:
     rows = sweep(Grid(grid={"gpus": [512, 1024]}), load_catalog())
     assert next(rows)["gpus"] == 512
     assert [row["gpus"] for row in rows] == [1024]
+
+
+@pytest.mark.parametrize("grid", [{"base": {"gpuss": 8}, "grid": {"gpus": [8]}}, {"grid": {"gpuss": [8]}}])
+def test_a_sweep_over_a_field_that_no_scenario_has_is_refused_with_the_nearest(grid: dict) -> None:
+    with pytest.raises(ValueError, match=r"no field “gpuss”\. Did you mean gpus"):
+        sweep(Grid(**grid), load_catalog())
+
+
+@pytest.mark.parametrize("results", [["training.step_time"], ["recommendation.scale_out"]])
+def test_a_row_that_cannot_be_understood_names_the_field(results: list[str]) -> None:
+    asked = Grid(base={"availability": 95}, grid={"gpus": [0, 8], "gpu": ["h100-sxm", "h101"]}, results=results)
+    errors = [row["error"] for row in sweep(asked, load_catalog())]
+    assert [error.partition(":")[0] for error in errors] == ["gpus", "gpu", "availability", "gpu"]

@@ -6,6 +6,8 @@ from concurrent.futures import Executor
 from typing import Any
 
 from app.catalog.load import Catalog
+from app.catalog.names import did_you_mean, nearest
+from app.plan.scenario import Scenario
 from app.studies import parallel_sweep
 from app.studies.sweep import Grid, unusual
 
@@ -43,11 +45,18 @@ def sweep(grid: Grid, catalog: Catalog, executor: Executor | None = None) -> Swe
         executor: any of `concurrent.futures`, or what another library offers as one, such as Dask's
             ``client.get_executor()``; none: here and now.
 
+    Raises:
+        ValueError: a scenario has no field of a name that the grid or its base has.
+
     >>> from app import Grid, load_catalog
     >>> rows = sweep(Grid(base={"model": "llama-3-8b"}, grid={"gpus": [64, 128]}), load_catalog())
     >>> [row["gpus"] for row in rows]
     [64, 128]
     """
+    for name in {**grid.base, **grid.grid}:
+        if name not in Scenario.model_fields:
+            advice = did_you_mean(nearest(name, Scenario.model_fields))
+            raise ValueError(f"A scenario has no field “{name}”. {advice}".rstrip())
     for finding in unusual(grid, catalog):
         warnings.warn(f"{finding.message} {finding.suggestion}", stacklevel=2)
     return SweepRows(grid, catalog, executor)

@@ -136,7 +136,7 @@ class _Values:
                 blank = isinstance(value, str) and not value.strip()
                 read = entry.default if blank else reader.validate_python(value, context={"catalog": catalog})
             except ValidationError as wrong:
-                read, error = entry.default, wrong.errors()[0]["msg"]
+                read, error = entry.default, unreadable(wrong, name)
             checked.append(read)
             errors.append(error)
         blanks = np.array([value is None for value in checked])
@@ -337,7 +337,7 @@ class PlanColumns:
                 worst = wrong.errors()[0]
                 names = list(Scenario.model_fields)
                 rank = names.index(worst["loc"][0]) if worst["loc"] and worst["loc"][0] in names else len(names) - 1
-                self.kinds[key] = None, worst["msg"], rank
+                self.kinds[key] = None, unreadable(wrong), rank
         return self.kinds[key]
 
     def _scenario(self, rows: _Rows, row: int, without: Sequence[str] = ()) -> Scenario:
@@ -677,6 +677,13 @@ class PlanColumns:
             progress[members] = checkpoints.progress[..., 0]
             overhead[members] = typical_of(campaign_overhead(operation, self.catalog)[0])
         return progress, overhead
+
+
+def unreadable(wrong: ValidationError, field: str = "") -> str:
+    """What cannot be understood first of a scenario or of one field, and which field it is."""
+    first = wrong.errors()[0]
+    name = field or (str(first["loc"][0]) if first["loc"] else "")
+    return f"{name}: {first['msg']}" if name else first["msg"]
 
 
 def worst(findings: Iterable[Finding]) -> str:

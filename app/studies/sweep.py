@@ -30,7 +30,7 @@ from app.plan.long_parts import parts_of
 from app.plan.result import Finding, Plan
 from app.plan.scenario import Scenario
 from app.plan.unusual_values import unusual_among
-from app.studies.plan_columns import COLUMNS, PlanColumns, worst
+from app.studies.plan_columns import COLUMNS, PlanColumns, unreadable, worst
 
 SWEPT = tuple(name for name, declared in figures(Plan).items() if "sweep" in declared.show)
 RESULTS = tuple(name for name in SWEPT if not name.startswith("serving."))
@@ -71,15 +71,23 @@ def _in_a_list(names: Any) -> Any:
     return list(names) if isinstance(names, tuple) else names
 
 
+def _of_python(value: Any) -> Any:
+    """A number of NumPy, as the arrays of scripts have them, as one of Python: data frames and JSON know no others."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+Value = Annotated[Any, AfterValidator(_of_python)]
+
+
 class Grid(BaseModel):
     """A base scenario, and the values that some of its fields take in turn."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    base: dict[str, Any] = Field(
+    base: dict[str, Value] = Field(
         default_factory=dict, description="Fields of a scenario.", max_length=len(Scenario.model_fields)
     )
-    grid: dict[str, Annotated[list[Any], Field(min_length=1, max_length=100_000)]] = Field(
+    grid: dict[str, Annotated[list[Value], Field(min_length=1, max_length=100_000)]] = Field(
         description="For each field to vary, its values.", min_length=1, max_length=12
     )
 
@@ -174,7 +182,7 @@ class Sweep:
         try:
             scenario = Scenario.model_validate({**grid.base, **fields}, context={"catalog": self.catalog})
         except ValidationError as error:
-            return {path: [None] for path in grid.results} | {"error": [error.errors()[0]["msg"]]}
+            return {path: [None] for path in grid.results} | {"error": [unreadable(error)]}
         plan = evaluate(scenario, self.catalog, include=parts_of(grid.results))
         results = {path: value_of(plan, path) for path in grid.results}
         typical = {path: value.typical if isinstance(value, Band) else value for path, value in results.items()}

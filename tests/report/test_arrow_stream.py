@@ -6,6 +6,7 @@ from multiprocessing import get_context
 from typing import Any
 
 import nanoarrow
+import numpy as np
 import pytest
 
 from app import Grid, load_catalog, sweep
@@ -63,6 +64,16 @@ def test_a_data_frame_takes_the_rows_of_a_script_as_columns(processes: int, monk
     rows = list(sweep(grid, CATALOG))
     assert list(read.to_pylist()) == [{**row, "gpus": str(row["gpus"])} for row in rows]
     assert {field.name: field.type for field in read.schema.fields}["costs.capital"] == nanoarrow.Type.DOUBLE
+
+
+def test_columns_of_numpys_numbers_are_those_of_pythons() -> None:
+    arrays = {"gpus": np.arange(64, 193, 64), "oversubscription": np.linspace(1, 2, 2), "tuned": [np.bool_(True)]}
+    plain = {"gpus": [64, 128, 192], "oversubscription": [1.0, 2.0], "tuned": [True]}
+    base = {"model": "llama-3-8b"}
+    asked = [Grid(base=base | {"layers": np.int64(16)}, grid=arrays), Grid(base=base | {"layers": 16}, grid=plain)]
+    of_arrays, of_lists = (nanoarrow.ArrayStream(sweep(grid, load_catalog())).read_all() for grid in asked)
+    assert of_arrays.schema.field(0).type == nanoarrow.Type.INT64
+    assert of_arrays.to_pylist() == of_lists.to_pylist()
 
 
 def test_every_figure_has_one_type() -> None:

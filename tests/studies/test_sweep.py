@@ -100,7 +100,7 @@ def test_an_unknown_key_is_a_row_with_those_there_are() -> None:
     rows = list(sweep(Grid(base={"model": "llama-3-8b"}, grid={"gpu": ["h100-sxm", "no-such"]}), load_catalog()))
     assert [row["gpu"] for row in rows] == ["h100-sxm", "no-such"]
     assert rows[0]["error"] == ""
-    assert rows[1]["error"].startswith("“no-such” is not in the catalogue")
+    assert rows[1]["error"].startswith("gpu: “no-such” is not in the catalogue")
     assert rows[1]["training.step_time"] is None
 
 
