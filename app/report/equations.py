@@ -742,6 +742,12 @@ FORMULAS = (
         "Gathering over one network card",
     ),
     Formula(
+        "training.among_groups_time",
+        "training",
+        (r"T = T_{all-reduce}(\frac{2 P_{layer}}{n_{group}})",),
+        "Gradients between groups that share a copy",
+    ),
+    Formula(
         "training.beside_computation",
         "training",
         (r"T = \frac{T_{alone}}{η} \text{ across the network, else } T_{alone}",),

@@ -17,6 +17,7 @@ from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.training.compute import linear_layers
 from app.formulas.training.exchanges import exchanges, layer_exchanges, stage_place
+from app.formulas.training.groups import copies
 from app.plan.job import shape
 from tests.training_constants import constants, links
 
@@ -335,3 +336,30 @@ def test_a_ring_of_keys_leaves_a_node_on_one_of_its_ranks():
     alone, tapered = (replace(LINKS, site=Site(128.0, 8.0, (Tier(8.0, taper, taper),))) for taper in (1.0, 2.0))
     rings = [layer_exchanges(LLAMA, JOB, parts, SOFT, links).context.time for links in (alone, tapered)]
     np.testing.assert_allclose(rings[0], rings[1])
+
+
+def test_groups_that_share_a_copy_sum_up_their_gradients():
+    """Each of 8 in a node has an eighth of a layer: groups of a node send 2 · 15/16 · 2 B of that, layer by layer."""
+    spread = replace(ALONE, data=128.0, sharding=3.0)
+    nodes = exchanges(LLAMA, JOB, replace(spread, sharding_group=8.0), SOFT, LINKS, CAL.bucket).step
+    held = transformer.held_parameters(LLAMA, 1.0, 1.0, 1.0, 1.0, 32.0)
+    apart = group_of(LINKS, [(8.0, 16.0)])
+    assert nodes.share.time == collective_time(apart, "all-reduce", 2 * held.layer / 8)
+    assert (nodes.share.crosses, nodes.gather.crosses) == (1, 0)
+    whole = exchanges(LLAMA, JOB, replace(spread, sharding_group=128.0), SOFT, LINKS, CAL.bucket).step
+    assert whole.share.time == 0
+    assert whole.gather.crosses == 1
+
+
+def test_experts_sum_up_theirs_among_the_groups_that_hold_the_same_ones():
+    spread = replace(ALONE, data=128.0, expert=8.0, sharding=3.0, sharding_group=4.0)
+    step = exchanges(QWEN, JOB, spread, SOFT, LINKS, CAL.bucket).step
+    held = transformer.held_parameters(QWEN, 1.0, 1.0, 8.0, 1.0, 48.0)
+    same = group_of(LINKS, [(32.0, 4.0)])  # 16 ranks hold the same experts, 8 apart; 4 of them share one copy
+    assert step.expert_share.time == collective_time(same, "all-reduce", 2 * held.routed / 4)
+
+
+def test_groups_that_share_a_copy_are_as_far_apart_as_stages_put_them():
+    """Pipelines of 2 stages together: the next group of 8 ranks of a stage stands 16 ranks away."""
+    together = replace(ALONE, pipeline=2.0, data=128.0, stages_first=1.0)
+    assert copies(together, 8.0, 16.0) == [(8.0, 1.0), (16.0, 16.0)]

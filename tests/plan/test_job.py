@@ -870,6 +870,21 @@ def test_only_hardware_that_was_measured_is_called_calibrated():
     assert "hardware-not-calibrated" not in findings_of(gpu="a100-sxm", gpus=64, model="llama-3-8b")
 
 
+def test_replicas_that_share_a_copy_in_each_node_meet_over_the_network():
+    """A layer's gather stays in the node and the sum of its gradients does not: twice 31/32 of 2/8 B a parameter."""
+    degrees = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1, "recompute": "full"}
+    asked = {"gpus": 256, "model": "llama-3-8b", "global_batch": 512, "sharding": "parameters"} | degrees
+    near, far = (
+        draft(**asked, micro_batch=1, sharding_group=8, scale_out=network) for network in ("infiniband-ndr", "tcp-100")
+    )
+    assert far.training.step_time.typical > 2 * near.training.step_time.typical
+    (sent,) = job.groups(far)
+    layer = float(transformer.held_parameters(far.setup.inputs.shape, 1.0, 1.0, 1.0, 1.0, 32.0).layer)
+    assert sent.sent == pytest.approx(2 * 32 * 2 * 31 / 32 * 2 * layer / 8)  # micro-batches, layers
+    searched = draft(**asked, sharding_group=8, scale_out="tcp-100")
+    assert float(searched.search.time[0]) == pytest.approx(searched.training.step_time.typical)
+
+
 def test_weights_cut_over_replicas_stay_gathered_in_a_pipeline() -> None:
     # 4.54 B parameters of a rank, a sixteenth its own: 2 bytes and 4 of its own copy, gradients 4 and 4, Adam 8 for 12.
     # So (4 + 4 - 4)/16 bytes a parameter more than with gradients sharded, 1.1 GB of 70, and never less.

@@ -72,6 +72,7 @@ class StepExchanges:
         pipeline: activations of a micro-batch to the next stage.
         gather, expert_gather: sharded parameters of a layer twice, and their gradients once; those of routed experts.
         flat_gather: both in one flat ring over one network card.
+        share, expert_share: gradients of a rank's share of a layer, among the groups that have a whole copy each.
         data, expert_data: gradients and weights of all parameters on a GPU; those of routed experts.
     """
 
@@ -79,6 +80,8 @@ class StepExchanges:
     gather: Exchange = NOTHING
     expert_gather: Exchange = NOTHING
     flat_gather: Exchange = NOTHING
+    share: Exchange = NOTHING
+    expert_share: Exchange = NOTHING
     data: Exchange = NOTHING
     expert_data: Exchange = NOTHING
 
@@ -408,7 +411,7 @@ def replica_exchanges(
     copied = _copied(held, p, links, grouping)
     by_name = _gradients(held, job, p, copied, bucket) if summed else {}
     if gathered:
-        by_name |= _gathers(held, software, copied)
+        by_name |= _gathers(held, software, copied) | _among_groups(held, p, links, grouping)
     return StepExchanges(**by_name)
 
 
@@ -500,6 +503,24 @@ def _gathers(held: Held, software: Software, copied: _Copied) -> dict[str, Excha
     if any_(software.flat_sharding > 0):
         time = 3 * flat_gather_time(group, 2 * held.layer)
         by_name["flat_gather"] = Exchange(time, group.crosses)
+    return by_name
+
+
+def _among_groups(held: Held, p: Parallelism, links: Links, grouping: Groups) -> dict[str, Exchange]:
+    """The all-reduce of a layer's gradients among the groups that have a whole copy each: 2 bytes of a rank's share."""
+    if not any_((p.sharding > 2) & (p.sharers < p.replicas)):
+        return {}
+
+    def summed(count: Array, replicas: Array, stride: Array) -> Exchange:
+        sharers = maximum(minimum(p.sharers, replicas), 1.0)
+        groups = maximum(replicas / sharers, 1.0)
+        apart = grouping.group_of(links, copies(p, stride * sharers, groups), exchanging=False)
+        time = collective_time(apart, "all-reduce", 2 * maximum(count, 1.0) / sharers)
+        return Exchange(where((groups > 1) & (count > 0), time, 0.0), apart.crosses)
+
+    by_name = {"share": summed(held.layer - held.routed, p.replicas, p.tensor)}
+    if any_(held.routed > 0):
+        by_name["expert_share"] = summed(held.routed, p.expert_replicas, p.expert * p.expert_tensor)
     return by_name
 
 

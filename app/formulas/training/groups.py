@@ -41,7 +41,8 @@ def copies(parallelism: Parallelism, stride: Array, count: Array) -> list[Axis]:
 
     Args:
         parallelism: the degrees.
-        stride: ranks from one to the next, t for dense parameters, e·t_e for experts [1].
+        stride: ranks from one to the next, t for dense parameters, e·t_e for experts; from one group that shares them
+            to the next so many times that [1].
         count: how many there are [1].
 
     8 replicas, 2 ranks apart, of which stages come between every 4:
@@ -53,7 +54,7 @@ def copies(parallelism: Parallelism, stride: Array, count: Array) -> list[Axis]:
         return [(stride, count)]
     near = minimum(maximum(inner_ranks(parallelism) / stride, 1.0), count)
     near = where(parallelism.stages_first > 0, near, count)
-    beyond = inner_ranks(parallelism) * parallelism.pipeline
+    beyond = maximum(inner_ranks(parallelism), stride) * parallelism.pipeline
     return [(stride, near), (beyond, count / near)]
 
 

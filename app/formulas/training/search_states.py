@@ -30,7 +30,8 @@ class Between:
     """What is exchanged beyond a layer, for states of candidates.
 
     Attributes:
-        gather, flat_gather, data: dense parameters and experts together, beside computation [s].
+        gather, flat_gather, data: dense parameters and experts together, beside computation; with sharded parameters
+            what groups sum up too [s].
         far, network: between stages, as `exchanges.stage_place` has it [1].
         dense, expert, layer: parameters on a GPU, as `transformer.Held` has them [1].
         optimizer: time of updating them [s].
@@ -162,9 +163,10 @@ def _of_states(merged: Search, groups: Groups, owner: Whole, state: Whole) -> tu
     def together(*parts: Exchange) -> Array:
         return sum(traffic.beside_computation(part, cal) for part in parts)
 
+    among_groups = traffic.among_groups_time(cal, alone)
     values = (
-        together(alone.gather, alone.expert_gather),
-        together(alone.flat_gather),
+        together(alone.gather, alone.expert_gather) + among_groups,
+        together(alone.flat_gather) + among_groups,
         together(alone.data, alone.expert_data),
         *exchanges.stage_place(states, links),
         known.held.dense,

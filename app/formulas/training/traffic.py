@@ -232,8 +232,9 @@ def parameter_gather_time(
     """Visible time of fully sharded parameters, for one layer and micro-batch: two gathers and one reduction.
 
     G = 3·T(2·P_layer), hidden under the layer: max₄(T_layer, G) - T_layer + x·G. Routed experts are gathered over the
-    ranks that hold the same ones. With a pipeline it happens once a step, G/m. A flat ring over one network card hides
-    less: (T^1.5 + F^1.5)^⅔ - T.
+    ranks that hold the same ones. Where not all replicas share one copy, the gradients of a rank's share are also
+    summed among the groups that do. With a pipeline it happens once a step, G/m. A flat ring over one network card
+    hides less: (T^1.5 + F^1.5)^⅔ - T.
 
     Args:
         layer_time: time of the layer under which it runs [s].
@@ -254,17 +255,38 @@ def parameter_gather_time(
     sharded = parallelism.sharding > 2
     if not any_(sharded):
         return 0.0
-    gathered = beside_computation(exchanges.gather, calibration)
+    summed = among_groups_time(calibration, exchanges)
+    gathered = beside_computation(exchanges.gather, calibration) + summed
     if any_(exchanges.expert_gather.time > 0):
         gathered = gathered + beside_computation(exchanges.expert_gather, calibration)
     always = calibration.exposed_gather * gathered
     visible = smooth_maximum(layer_time, gathered) - layer_time + always
     if any_(software.flat_sharding > 0):
-        flat = beside_computation(exchanges.flat_gather, calibration)
+        flat = beside_computation(exchanges.flat_gather, calibration) + summed
         exposed = np.power(np.power(layer_time, 1.5) + np.power(flat, 1.5), 2 / 3) - layer_time
         visible = where(software.flat_sharding > 0, exposed, visible)
     time = where(parallelism.pipeline > 1, gathered / parallelism.micro_batches(job), visible)
     return where(sharded & (parallelism.replicas > 1), time, 0.0)
+
+
+def among_groups_time(calibration: Calibration, exchanges: StepExchanges) -> Array:
+    """Time in which the groups of replicas that have a whole copy each sum up the gradients of a layer.
+
+    Args:
+        calibration: the constants of the step.
+        exchanges: what the replicas exchange.
+
+    Returns:
+        Time for one layer beside computation, those of routed experts too [s].
+
+    Source: Zhao et al., "PyTorch FSDP", 2023, section 3.2.2 (hybrid sharding).
+
+    >>> from app.formulas.training.examples import LOSSLESS
+    >>> among_groups_time(LOSSLESS, StepExchanges(share=Exchange(0.02, 1.0), expert_share=Exchange(0.03, 1.0)))
+    0.05
+    """
+    parts = (part for part in (exchanges.share, exchanges.expert_share) if any_(part.time > 0))
+    return sum((beside_computation(part, calibration) for part in parts), start=0.0)
 
 
 def data_parallel_time(

@@ -122,7 +122,8 @@ def binding_links(exchanged: Exchanges) -> dict[str, Any]:
         exchanged: of the plan and its what-ifs; where it is that of several jobs, the link is an array of one of each.
     """
     layer, step = exchanged.layer, exchanged.step
-    replicas = (step.data, step.expert_data, step.gather, step.expert_gather, step.flat_gather)
+    gathered = step.gather, step.expert_gather, step.flat_gather, step.share, step.expert_share
+    replicas = (step.data, step.expert_data, *gathered)
     groups = {
         "tensor_parallel": (layer.tensor,),
         "context_parallel": (layer.context,),

@@ -1,13 +1,13 @@
 """What each group of a step sends where: the tiers it crosses, the bytes, the rate that it has there, the time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from app.formulas import transformer
 from app.formulas.arrays import Array, maximum, minimum, where
-from app.formulas.collectives.group_times import group_of
+from app.formulas.collectives.group_times import Links, group_of
 from app.formulas.collectives.ideal import Machine
-from app.formulas.fabric.placement import group_size, members
+from app.formulas.fabric.placement import Axis, group_size, members
 from app.formulas.training import arguments, exchanges, groups
 from app.plan.job.inputs import StepInputs
 from app.plan.result import GroupTraffic
@@ -75,6 +75,25 @@ def _bandwidth(m: Machine, name: str, sent: Alone, ideal: bool) -> float:
     return inside if m.ranks_per_domain > 1 and (not far or near * across >= far * inside) else across
 
 
+def _ring(links: Links, axes: Sequence[Axis], volume: Array) -> tuple[Array, Array]:
+    """What a GPU of a ring sends inside and between domains, of so many bytes that go round [B]."""
+    size, m = group_size(axes), group_of(links, axes).machine
+    return volume * (size - 1) / size, volume / m.fewest * (m.domains - 1) / m.domains
+
+
+def _sharded(inputs: StepInputs, par: arguments.Parallelism, layer: Array, time: Array) -> Alone:
+    """Parameters of a layer gathered twice and their gradients scattered; where a group of replicas shares a copy,
+    inside it, and a rank's share of the gradients summed among such groups.
+    """
+    links, sharers = inputs.links, par.sharers
+    inside, across = _ring(links, groups.copies(par, par.tensor, sharers), 6 * layer)
+    if sharers < par.replicas:
+        others = groups.copies(par, par.tensor * sharers, par.replicas / sharers)
+        near, far = _ring(links, others, 4 * layer / sharers)
+        inside, across = inside + near, across + far
+    return Alone(time, inside, across)
+
+
 def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchanges.Exchanges) -> dict[str, Alone]:
     """What the exchanges of each kind of group take in a step by themselves, and what a GPU sends for them.
 
@@ -87,8 +106,7 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
     again = par.recompute
 
     def ring(name: str, volume: Array, time: Array) -> Alone:
-        size, m = group_size(axes[name]), group_of(links, axes[name]).machine
-        return Alone(time, volume * (size - 1) / size, volume / m.fewest * (m.domains - 1) / m.domains)
+        return Alone(time, *_ring(links, axes[name], volume))
 
     def chain(volume: Array, exchange: exchanges.Exchange) -> Alone:
         near = where(exchange.crosses > 0, 0.0, volume)
@@ -116,9 +134,9 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
     volume = (job.gradient_bytes + weights) * (held.dense + held.expert)
     gathers = 0.0 if par.sharding <= 2 else 1.0 if par.pipeline > 1 else micro_batches
     gathered = whole.flat_gather if inputs.software.flat_sharding > 0 else whole.gather
-    gather_time = gathered.time + whole.expert_gather.time
+    gather_time = gathered.time + whole.expert_gather.time + whole.share.time + whole.expert_share.time
     if par.sharding > 2:
-        data = ring("data_parallel", 6 * held.layer, gather_time).times(gathers * deep)
+        data = _sharded(inputs, par, held.layer, gather_time).times(gathers * deep)
     else:
         data = ring("data_parallel", volume, whole.data.time + whole.expert_data.time).times(
             1 + par.scatters_gradients(inputs.software) * (micro_batches - 1)
