@@ -231,3 +231,15 @@ def test_the_fewest_members_in_a_unit_are_those_that_are_counted(unit, t, c, e, 
             assert fewest == counted, axes
         else:
             assert counted / 2 <= fewest <= counted, axes
+
+
+def test_a_group_that_the_ends_of_racks_cut_meets_the_network_alone_as_among_others():
+    """24 ranks two apart are 48 GPUs of racks of 72: the second such group lies half in either rack."""
+    racks = Site(144.0, 72.0, (Tier(16.0, 2.0, 4.0),))
+    sizes = np.array([12.0, 18.0, 24.0, 36.0])
+    for pattern in ("ring", "tree", "halving", "exchange"):
+        for site in (racks, racks._replace(scattered=True)):
+            together = network_share([(2.0, sizes)], pattern, site)
+            alone = [float(network_share([(2.0, size)], pattern, site)) for size in sizes]
+            assert together.tolist() == pytest.approx(alone)
+            assert alone[2] < alone[0] == 1

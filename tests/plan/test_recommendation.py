@@ -39,6 +39,17 @@ def test_a_rival_that_differs_by_over_a_percent_is_searched_for_its_own_way():
     assert own.recommendation.slower == pytest.approx(slower, abs=1e-3)
 
 
+def test_a_rival_whose_replicas_lie_half_in_either_rack_is_searched_and_timed_alike():
+    """24 replicas, two ranks apart, of three stages in two racks: those of the second stage meet the dragonfly."""
+    asked = {"gpu": "gb200", "gpus": 144, "topology": "dragonfly", "model": "command-a", "precision": "nvfp4"}
+    own, other = (
+        evaluate(Scenario(**asked, scale_out=network), CATALOG.typical_only())
+        for network in ("efa-400", "infiniband-ndr")
+    )
+    slower = other.training.time_to_train.typical / own.training.time_to_train.typical - 1
+    assert own.recommendation.slower == pytest.approx(slower, abs=1e-6)
+
+
 def test_a_way_of_spreading_flows_that_was_asked_for_is_not_forced_on_the_rival():
     asked = {"topology": "fat-tree", "load_balancing": "hashing"}
     own, other = (

@@ -321,7 +321,8 @@ def halving_share(size: Array, steps: Sequence[tuple[Array, Array]]) -> Array:
 def network_share(axes: Sequence[Axis], pattern: Pattern, site: Site, lanes: Array = np.inf) -> Array:
     """Share of its network rate that each GPU of some equal groups has left, all of them sending at once [1].
 
-    The least over the tiers: see `share_left`. A group inside one scale-up domain does not meet the network.
+    The least over the tiers: see `share_left`. A group inside one scale-up domain does not meet the network; one that
+    the ends of domains cut does, see `slowest_split`.
 
     Args:
         axes: stride and size of each axis of a group [1].
@@ -333,20 +334,26 @@ def network_share(axes: Sequence[Axis], pattern: Pattern, site: Site, lanes: Arr
     apart do not: a ring enters a pod once, 128 of them.
 
     >>> pods = Site(16384.0, 8.0, (Tier(3072.0, 7.0, 7.0),))
-    >>> round(network_share([(1024.0, 16.0)], "ring", pods), 3), network_share([(128.0, 128.0)], "ring", pods)
-    (0.429, 1.0)
+    >>> [round(float(network_share([axis], "ring", pods)), 3) for axis in ((1024.0, 16.0), (128.0, 128.0))]
+    [0.429, 1.0]
+
+    Racks of 72 on switches of 16. Of three groups of 48 the second lies half in either rack.
+
+    >>> racks = Site(144.0, 72.0, (Tier(16.0, 2.0, 4.0),))
+    >>> [float(network_share([(2.0, size)], "ring", racks)) for size in (24.0, 12.0)]
+    [0.25, 1.0]
     """
-    size, local = group_size(axes), members(axes, site.domain)
-    if not any_(size > local):
+    size, (local, domains, _) = group_size(axes), slowest_split(axes, site.domain, site.gpus)
+    if not any_(domains > 1):
         return 1.0
-    share = where(size > local, plane_share(pattern, size / local, site), 1.0)
+    share = plane_share(pattern, size / local, site)
     if pattern == "halving" and not site.scattered:
         steps = [(members(axes, tier.unit), 1 / _left(tier, "ring", 1.0, 1.0, site)) for tier in site.tiers]
-        return share * halving_share(size, steps)
+        return where(domains > 1, share * halving_share(size, steps), 1.0)
     for tier in site.tiers:
         inside = members(axes, tier.unit)
         if site.scattered:
-            crossing = where(size > local, scattered_share(site.gpus, tier.unit, site.domain), 0.0)
+            crossing = scattered_share(site.gpus, tier.unit, site.domain)
         else:
             lane = local if pattern == "exchange" else minimum(local, lanes)
             crossing = crossing_share(pattern, size, inside, lane)
@@ -356,8 +363,8 @@ def network_share(axes: Sequence[Axis], pattern: Pattern, site: Site, lanes: Arr
             together = minimum(edges * minimum(lanes / local, 1.0) * site.domain / tier.unit, 1.0)
             taper = tier.neighbour * together
             bound = shortest_path_share(taper, site.gpus, tier.unit, site.domain, tier.others, tier.leaves)
-            share = minimum(share, where(size > local, bound, 1.0))
-    return share
+            share = minimum(share, bound)
+    return where(domains > 1, share, 1.0)
 
 
 def shortest_path_share(taper: Array, gpus: Array, unit: Array, domain: Array, others: int, units: float) -> Array:
