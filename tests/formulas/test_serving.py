@@ -164,6 +164,15 @@ def test_one_sequence_alone_is_bound_by_reading_the_weights() -> None:
     assert float(parts.products) == pytest.approx((layers + head) / 3.35e12, rel=1e-3)
 
 
+@pytest.mark.parametrize("alone", [0.0, 1.0])
+def test_no_answer_waits_for_its_own_prompt(alone: float) -> None:
+    # the next prompt of one who asks alone comes when the answer is there, so every step between two tokens decodes
+    load = ServingLoad(input_tokens=131_072, output_tokens=512, concurrency=1, token_budget=8192, prompts_alone=alone)
+    one, two = (steady_state(LLAMA, GPU, Layout(), replace(load, concurrency=each), LOSSLESS) for each in (1, 2))
+    assert float(one.time_per_token) == float(one.decode.total)
+    assert float(two.time_per_token) > 1.2 * float(two.decode.total)  # half of the prompts are the other's
+
+
 def test_weights_of_a_checkpoint_in_fp8_take_a_byte_each() -> None:
     # 70.6 billion parameters, of which the two tables of 1.05 billion are in 16 bit: 68.5 + 4.2 GB
     assert float(serving_weights(LLAMA, Layout())) / 1e9 == pytest.approx(72.7, abs=0.1)

@@ -170,8 +170,9 @@ def steady_state(
 ) -> SteadyState:
     """A replica that always has C requests in flight, by iterating what share of them decodes.
 
-    TPOT = t_dec + ψ·φ·(t_mix - t_dec), times the stages of a pipeline: t_mix is the step that takes prompts too, or the
-    two steps of an engine that runs prompts alone. TTFT = start + t_prompt·(1 + burst·(C/a - 1)/2) + t_dec/2 + queue,
+    TPOT = t_dec + ψ·φ·(1 - 1/C)·(t_mix - t_dec), times the stages of a pipeline: t_mix is the step that takes prompts
+    too, or the two steps of an engine that runs prompts alone; no answer waits for its own prompt, so of those that
+    come 1 - 1/C delay it. TTFT = start + t_prompt·(1 + burst·(C/a - 1)/2) + t_dec/2 + queue,
     queue = q·ρ/(2·(1.1 - ρ)) times the time of a prompt: a closed loop keeps it finite where ρ comes near one, and no
     longer than the prompts of the C/a - 1 others take. Where answers are short TTFT is when C/a·s_i/τ steps are over
     that each take prompts, t_dec + ψ·(t_mix - t_dec), and no less than those prompts alone: more are not computed.
@@ -180,7 +181,8 @@ def steady_state(
     Returns:
         Times [s] and rates [1/s].
 
-    Source: Yu et al., "Orca", 2022 (continuous batching); Little, 1961; Pollaczek–Khinchine for the queue.
+    Source: Yu et al., "Orca", 2022 (continuous batching); Little, 1961; Pollaczek–Khinchine for the queue; Reiser,
+    Lavenberg, 1980, for what each of C in a closed loop meets: the other C - 1.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
     >>> load = ServingLoad(input_tokens=1, output_tokens=1e6, concurrency=1, token_budget=8192)
@@ -204,7 +206,7 @@ def steady_state(
             added = where(load.prompts_alone > 0, prompts_time, added)
             whole = where(load.prompts_alone > 0, prompts_time, whole)
         delay = constants.interference * added
-        step = decode_time + share * delay
+        step = decode_time + share * (1 - 1 / maximum(load.concurrency, 1.0)) * delay
         per_token = layout.pipeline * step / speed
         prompt = whole * (load.prompt / tokens)
         busy = minimum(share * whole / step, 0.95)
