@@ -12,6 +12,7 @@ from app.formulas.collectives.group_times import collective_time, group_of
 from app.formulas.serving.batching import steady_state
 from app.formulas.serving.decode import (
     StepBatch,
+    decode_attention_time,
     dispatch_time,
     elementwise_time,
     experts_time,
@@ -171,6 +172,16 @@ def test_no_answer_waits_for_its_own_prompt(alone: float) -> None:
     one, two = (steady_state(LLAMA, GPU, Layout(), replace(load, concurrency=each), LOSSLESS) for each in (1, 2))
     assert float(one.time_per_token) == float(one.decode.total)
     assert float(two.time_per_token) > 1.2 * float(two.decode.total)  # half of the prompts are the other's
+
+
+def test_drafted_tokens_share_the_reading_of_keys_and_compute_each_their_own_scores() -> None:
+    # latent attention of 128 heads: 128·2·(2·512 + 64) = 278,528 FLOP a key of 576 B, 0.279 ns of 1 PFLOP/s against
+    # 0.576 ns of 1 TB/s, and of three tokens 0.836 ns: (0.576³ + 0.836³)^(1/3) = 0.919
+    one, three = (
+        decode_attention_time(StepBatch(1.0, 0.0, 1e6, 0.0, tokens), DEEPSEEK, GPU, Layout(), LOSSLESS)
+        for tokens in (1.0, 3.0)
+    )
+    assert [1e3 * float(time) for time in (one, three)] == pytest.approx([0.597, 0.919], abs=0.001)
 
 
 def test_weights_of_a_checkpoint_in_fp8_take_a_byte_each() -> None:

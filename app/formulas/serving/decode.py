@@ -133,8 +133,7 @@ def chosen_keys(model: ServedModel, context: Array) -> Array:
 
 
 def decode_attention_time(
-    sequences: Array,
-    context: Array,
+    batch: StepBatch,
     model: ServedModel,
     gpu: ServingRates,
     layout: Layout,
@@ -142,8 +141,9 @@ def decode_attention_time(
 ) -> Array:
     """Time of one layer's attention of decoding sequences over their keys and values.
 
-    β·ctx·κ₁/(η_kv·B) ⊕ β·ctx·4·(H/t)·d/(η_f·P); latent attention 2·(H/t)·(2·r_kv + d_r) in its absorbed form; sparse
-    attention reads its few keys and a tenth of the others to choose them.
+    β·ctx·κ₁/(η_kv·B) ⊕ β·ctx·4·(H/t)·d·n/(η_f·P) with n tokens of a sequence, which are read for once and computed each;
+    latent attention 2·(H/t)·(2·r_kv + d_r) in its absorbed form; sparse attention reads its few keys and a tenth of the
+    others to choose them.
 
     Returns:
         Time [s].
@@ -151,12 +151,12 @@ def decode_attention_time(
     Source: Dao et al., "Flash-Decoding", 2023; DeepSeek-AI, "FlashMLA", 2025; the shares come from timed kernels.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
-    >>> time = decode_attention_time(1.0, 1e6, MODEL, GPU, Layout(), LOSSLESS)
+    >>> time = decode_attention_time(StepBatch(1.0, 0.0, 1e6, 0.0), MODEL, GPU, Layout(), LOSSLESS)
     >>> round(1e6 * float(time))  # 1e6 keys of 2,000 B at 1 TB/s; 4 GFLOP hide under it
     2000
     """
     shape = model.shape
-    keys = sequences * kept_keys(model, chosen_keys(model, context))
+    keys = batch.sequences * kept_keys(model, chosen_keys(model, batch.context))
     heads = shape.heads / layout.tensor
     flops = where(
         shape.kv_rank > 0,
@@ -164,7 +164,7 @@ def decode_attention_time(
         4 * heads * shape.head_dim / constants.attention_compute,
     )
     bytes_time = keys * (key_bytes(model, layout) / (constants.kv_memory * gpu.memory_bandwidth))
-    return smooth_cube(bytes_time, keys * (flops / gpu.attention_peak))
+    return smooth_cube(bytes_time, keys * batch.tokens_each * (flops / gpu.attention_peak))
 
 
 def prompt_attention_time(
@@ -429,7 +429,7 @@ def step_parts(
     prompts = depth * prompt_attention_time(batch.prompt_tokens, batch.prompt_keys, model, gpu, layout, constants)
     return StepParts(
         products=stage * products + constants.correction * smooth_cube(read, work),
-        attention=stage * depth * decode_attention_time(sequences, batch.context, model, gpu, layout, constants),
+        attention=stage * depth * decode_attention_time(batch, model, gpu, layout, constants),
         prompts=stage * prompts,
         experts=stage * experts,
         all_reduce=stage * (2 * depth - routed * apart) * reduce,
