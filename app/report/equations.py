@@ -1000,10 +1000,11 @@ FORMULAS = (
         (r"keys = (1 - \text{windows}) (1 - \text{linear}) s + \text{windows} · min(s, \text{window})",),
         "Keys that a layer keeps",
     ),
+    Formula("serving.state_bytes", "serving", (r"σ = \frac{4 λ H_l d_l^2}{t}",), "State of linear attention"),
     Formula(
         "serving.sequence_bytes",
         "serving",
-        (r"V = q L (κ_1 keys + \frac{4 λ H_l d_l^2}{t})",),
+        (r"V = q L (κ_1 keys + σ)",),
         "Keys and values of a sequence",
     ),
     Formula("serving.prefix_bytes", "serving", (r"V_g = V(g s_i)",), "A prefix that is cached"),
@@ -1024,7 +1025,7 @@ FORMULAS = (
         "serving.decode_attention_time",
         "serving",
         (
-            r"T = \frac{β s κ_1}{η_{kv} B} ⊕ \frac{4 β s H d / t}{η_f P}",
+            r"T = \frac{β s κ_1}{η_{kv} B} ⊕ \frac{4 β s n H d / t}{η_f P} + \frac{2 β σ}{η_{kv} B}",
             r"4 H d \text{ is } 2 H (2 r_{kv} + d_r) \text{ in latent attention}",
         ),
         "Attention of answers",

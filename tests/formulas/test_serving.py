@@ -82,6 +82,15 @@ def test_a_sequence_of_qwen_3_5_27b_has_a_state_of_151_mb() -> None:
     assert float(sequence_bytes(model, Layout(tensor=2), 0.0)) == 24 * 48 * 128**2 * 4
 
 
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_every_step_reads_and_writes_the_state_of_linear_attention(tensor: float) -> None:
+    # 151 MB twice at 1 TB/s are 302 ms for a thousand sequences, before a single key; each of two GPUs has half
+    model = ServedModel(shape_of(CATALOG.models["qwen-3.5-27b"], prediction=False))
+    batch = StepBatch(1000.0, 0.0, 0.0, 0.0)
+    attention = step_parts(batch, model, GPU, Layout(tensor=tensor), LOSSLESS).attention
+    assert float(attention) == pytest.approx(0.302 / tensor, rel=0.001)
+
+
 @pytest.mark.parametrize("key", CATALOG.models)
 def test_weights_in_16_bit_take_two_bytes_a_parameter(key: str) -> None:
     # less the norms, biases and routers, which serving does not count: 1.4 % of MPT 125M

@@ -12,7 +12,7 @@ import numpy as np
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.collectives.graph_kernels import GraphKernels, graph_all_reduce
 from app.formulas.collectives.group_times import collective_time, group_of
-from app.formulas.serving.kv_cache import deepest_stage, head_weights, kept_keys, key_bytes, layer_weights
+from app.formulas.serving.kv_cache import deepest_stage, head_weights, kept_keys, key_bytes, layer_weights, state_bytes
 from app.formulas.serving.serving_arguments import (
     Layout,
     ServedModel,
@@ -141,14 +141,16 @@ def decode_attention_time(
 ) -> Array:
     """Time of one layer's attention of decoding sequences over their keys and values.
 
-    β·ctx·κ₁/(η_kv·B) ⊕ β·ctx·4·(H/t)·d·n/(η_f·P) with n tokens of a sequence, which are read for once and computed each;
+    β·ctx·κ₁/(η_kv·B) ⊕ β·ctx·4·(H/t)·d·n/(η_f·P) with n tokens of a sequence, which read its keys once together;
     latent attention 2·(H/t)·(2·r_kv + d_r) in its absorbed form; sparse attention reads its few keys and a tenth of the
-    others to choose them.
+    others to choose them. In the share λ of the layers linear attention reads its state and writes it, β·2·σ/(η_kv·B)
+    with σ of :func:`app.formulas.serving.kv_cache.state_bytes`.
 
     Returns:
         Time [s].
 
-    Source: Dao et al., "Flash-Decoding", 2023; DeepSeek-AI, "FlashMLA", 2025; the shares come from timed kernels.
+    Source: Dao et al., "Flash-Decoding", 2023; DeepSeek-AI, "FlashMLA", 2025; Yang et al., "Gated delta networks",
+    2024; the shares come from timed kernels.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
     >>> time = decode_attention_time(StepBatch(1.0, 0.0, 1e6, 0.0), MODEL, GPU, Layout(), LOSSLESS)
@@ -163,8 +165,10 @@ def decode_attention_time(
         2 * heads * (2 * shape.kv_rank + shape.rope_dim) / constants.latent_compute,
         4 * heads * shape.head_dim / constants.attention_compute,
     )
-    bytes_time = keys * (key_bytes(model, layout) / (constants.kv_memory * gpu.memory_bandwidth))
-    return smooth_cube(bytes_time, keys * batch.tokens_each * (flops / gpu.attention_peak))
+    per_byte = 1 / (constants.kv_memory * gpu.memory_bandwidth)
+    scores = keys * batch.tokens_each * (flops / gpu.attention_peak)
+    states = batch.sequences * (2 * state_bytes(model, layout) * per_byte)
+    return smooth_cube(keys * (key_bytes(model, layout) * per_byte), scores) + states
 
 
 def prompt_attention_time(

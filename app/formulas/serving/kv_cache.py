@@ -167,13 +167,27 @@ def kept_keys(model: ServedModel, context: Array) -> Array:
     return full * context + shape.window_share * minimum(context, maximum(shape.window, 1.0))
 
 
-def sequence_bytes(model: ServedModel, layout: Layout, tokens: Array) -> Array:
-    """Bytes of keys and values of one sequence on one GPU of the deepest stage, q·L·(κ₁·kept + λ·4·H_l·d_l²/t) [B].
+def state_bytes(model: ServedModel, layout: Layout) -> Array:
+    """Bytes of a sequence's state in one layer on one GPU, on average over the layers, σ = λ·4·H_l·d_l²/t [B].
 
     Linear attention keeps a state for each head in 32 bit, however long the sequence.
 
-    Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention", 2023; Yang
-    et al., "Gated delta networks", 2024.
+    Source: Yang et al., "Gated delta networks", 2024.
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.serving.serving_examples import MODEL
+    >>> half = replace(MODEL.shape, linear_share=0.5, linear_heads=10, linear_dim=100)
+    >>> state_bytes(replace(MODEL, shape=half), Layout())  # half of 4·10·100²
+    200000.0
+    """
+    shape = model.shape
+    return shape.linear_share * 4 * shape.linear_heads * shape.linear_dim**2 / layout.tensor
+
+
+def sequence_bytes(model: ServedModel, layout: Layout, tokens: Array) -> Array:
+    """Bytes of keys and values of one sequence on one GPU of the deepest stage, q·L·(κ₁·kept + σ) [B].
+
+    Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention", 2023.
 
     >>> from dataclasses import replace
     >>> from app.formulas.serving.serving_examples import MODEL
@@ -183,9 +197,8 @@ def sequence_bytes(model: ServedModel, layout: Layout, tokens: Array) -> Array:
     >>> sequence_bytes(replace(MODEL, shape=half), Layout(), 1000.0)  # half of that, and 5·4·10·100²
     12000000.0
     """
-    shape = model.shape
-    state = shape.linear_share * 4 * shape.linear_heads * shape.linear_dim**2 / layout.tensor
-    return deepest_stage(model, layout) * shape.layers * (key_bytes(model, layout) * kept_keys(model, tokens) + state)
+    kept = key_bytes(model, layout) * kept_keys(model, tokens) + state_bytes(model, layout)
+    return deepest_stage(model, layout) * model.shape.layers * kept
 
 
 def prefix_bytes(model: ServedModel, layout: Layout, load: ServingLoad) -> Array:
