@@ -14,6 +14,7 @@ from app.plan.serving.serving_search import (
     Tried,
     asks_for_a_load,
     limits_of,
+    read_off,
     share_of_load,
     try_all,
     up_to_limits,
@@ -91,7 +92,7 @@ def overload(it: Setting, operation: Operation) -> float:
 
 
 def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
-    """Replicas that do both: those that answer most within the limits, or the fastest that carry a load."""
+    """Replicas that do both: those that answer most within the limits, or that answer a load soonest."""
     gpus, question = it.question.gpus, it.question
     if not asks_for_a_load(question):
         place = tried.best(limits, gpus)
@@ -102,14 +103,14 @@ def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
         rate = float(tried.requests[place] * layout.gpus) * workers
         return Operation(layout, concurrency, workers, None, rate, concurrency * workers)
     replicas = np.floor(gpus / np.asarray(tried.layout.gpus))
-    share = replicas * tried.share(question)
-    kept = tried.within(limits) & (share >= 1 - 1e-9) & (replicas > 0)
+    share = np.maximum.accumulate(replicas * tried.share(question), axis=1)  # more in flight than answer most carry it
+    carry = share >= 1 - 1e-9
+    soonest = np.argmax(carry, axis=1)[:, None]
+    kept = np.take_along_axis(tried.within(limits) & carry, soonest, axis=1)
     if not kept.any():
         return None
-    row = int(np.argmin(np.where(kept, tried.time_per_token, np.inf))) // kept.shape[1]
-    fewest = min(1 / share[row, 0], 1.0)  # below one in flight they come as much more seldom
-    concurrency, rate = (
-        float(fewest * np.interp(1.0, share[row], values[row])) for values in (tried.concurrency, tried.each)
-    )
-    workers = int(replicas[row, 0])
-    return Operation(tried.at(row), concurrency, workers, None, rate * workers, concurrency * workers)
+    loads, each = read_off(np.ones_like(replicas), share, tried.concurrency, tried.each)
+    row = int(np.argmin(np.where(kept, loads / each, np.inf)))
+    fewest = min(1 / float(share[row, 0]), 1.0)  # below one in flight they come as much more seldom
+    in_flight, rate, workers = fewest * float(loads[row, 0]), fewest * float(each[row, 0]), int(replicas[row, 0])
+    return Operation(tried.at(row), in_flight, workers, None, rate * workers, in_flight * workers)
