@@ -13,6 +13,7 @@ from pydantic import FailFast, Field
 from app.catalog.load import Catalog
 from app.formulas.arrays import Array
 from app.formulas.costs import per_gpu_time
+from app.formulas.serving.kv_cache import sequences_held
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time, cost_of_tokens, users_served
 from app.plan.band import nan_is_an_answer, record, result
@@ -22,12 +23,14 @@ from app.plan.question_findings import idle_gpus
 from app.plan.result import Finding
 from app.plan.scenario import ClusterRequest, Count, GpuKey, NetworkRequest, ScaleOutKey, Scenario, check_keys
 from app.plan.serving.serving_breakdown import layout_result, pool_result
-from app.plan.serving.serving_inputs import serving_inputs, setting
+from app.plan.serving.serving_inputs import ServingInputs, Setting, serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving.serving_search import (
+    MOST_STAGES,
     Floats,
     Limits,
     Tried,
+    layouts,
     limits_of,
     on_another_network,
     share_of_load,
@@ -212,13 +215,13 @@ def candidates(
         ways: list[Way] = []
         if pools != "disaggregated":
             if tried is None:
-                largest = min(max(cluster.domain, REPLICA), question.gpus)
+                largest = largest_replica(it, inputs, REPLICA)
                 tried = up_to_limits(try_all(it, inputs, largest), limits, it, inputs, rounds=1)
             else:
                 tried = on_another_network(tried, it, inputs)
             ways += of_one_pool(asked, tried, limits, cluster.gpus_per_node)
         if pools != "aggregated":
-            largest = min(max(cluster.domain, REPLICA_APART), question.gpus)
+            largest = largest_replica(in_pool(it, "decode"), inputs, REPLICA_APART)
             if answers is None:
                 answers = answers_of(it, inputs, limits, largest)
             else:
@@ -251,9 +254,23 @@ def waited(question: ServingQuestion, first: Array, each: Array) -> Floats:
 
 
 REPLICA = 16
-"""GPUs of the largest replica that is tried where the scale-up domain is smaller."""
+"""GPUs of the largest replica that is tried where the scale-up domain is smaller and half of them hold the model."""
 REPLICA_APART = 64
 """The same of replicas for prompts or answers alone, whose experts spread wider."""
+
+
+def largest_replica(it: Setting, inputs: ServingInputs, usual: int) -> int:
+    """GPUs of the largest replica that is tried: as many as usual, or twice what holds the model and a sequence."""
+    domain, most = it.cluster.domain, it.question.gpus
+    largest = min(max(domain, usual), most)
+    while largest < min(most, MOST_STAGES * max(domain, usual)):
+        layout = layouts(it.question, it.model, largest // 2, domain)
+        if np.any(np.asarray(sequences_held(inputs.model, inputs.gpu, layout, inputs.load, inputs.constants)) >= 1):
+            break
+        largest = min(2 * largest, most)
+    return largest
+
+
 LATENCY_BUDGET = 4.0
 """The quickest cluster may have so many times the GPUs of the smallest."""
 

@@ -142,6 +142,22 @@ def test_no_cluster_of_a_node_less_carries_the_load_in_one_pool_or_two(
     assert not carries(found.gpus - node)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "model", "weights", "gpus"),
+    [
+        ("l40s", "deepseek-v3", "fp8", 24),
+        ("rtx-pro-6000", "kimi-k2", "bf16", 32),
+        ("v100-sxm", "llama-3-405b", None, 32),
+    ],
+)
+def test_a_model_that_fits_no_two_servers_is_served_by_one_pool_of_as_many_as_hold_it(
+    gpu: str, model: str, weights: str | None, gpus: int
+) -> None:
+    # two pools hold the weights twice; a replica of 16 holds none of these models
+    found = sized(gpu=[gpu], model=model, weights=weights, users=10, scale_out=["roce-400"]).fewest_gpus
+    assert (found.gpus, found.mode, found.parallelism.gpus) == (gpus, "aggregated", gpus)
+
+
 def test_what_no_cluster_carries_is_said() -> None:
     answer = sized(tpot_limit="1 us")
     assert answer.cheapest is None
