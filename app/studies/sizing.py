@@ -66,6 +66,8 @@ ROUNDS = 4
 """Times that what would be named is looked at again."""
 ROUNDER = 1.2
 """Times that number, or its share, up to which numbers that divide well are tried too."""
+BESIDE = 1.05
+"""The same where one of them is enough."""
 WAYS = 40
 """Ways to run the job on one network that are timed on the others."""
 ALIKE = 1.005
@@ -301,10 +303,21 @@ def _rounder(number: int, larger: bool) -> Iterator[int]:
         yield rounder
 
 
+def _roundest(number: int, larger: bool) -> int:
+    """Of the numbers of nodes or racks just above, or below, the one that the highest power of two divides.
+
+    >>> _roundest(1375, True), _roundest(1375, False), _roundest(7, True)
+    (1408, 1344, 7)
+    """
+    close = [near for near in _rounder(number, larger) if 1 / BESIDE <= near / number <= BESIDE]
+    return close[-1] if close else number
+
+
 def _safer(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate | None]) -> Iterator[Key]:
     """Clusters with more to spare than the best, of every GPU whose own is close to it, up to what should be safe.
 
-    By a date the cheapest is best and larger ones are safer; without one the soonest is, and smaller ones are.
+    By a date the cheapest is best and larger ones are safer; without one the soonest is, and smaller ones are. Beside
+    each the next number that divides well: a run on a prime number of nodes keeps no date.
     """
     dated = "deadline" in question.limits
 
@@ -321,7 +334,9 @@ def _safer(question: Question, catalog: Catalog, tried: Mapping[Key, Candidate |
         for number, share in enumerate(STEPS, 1):
             more = max(round(units * times**share), units + number)
             fewer = min(round(units / times**share), units - number)
-            yield candidate.gpu, candidate.scale_out, min(more if dated else fewer, question.gpus // unit) * unit
+            about = more if dated else fewer
+            for nodes in (about, _roundest(about, dated)):
+                yield candidate.gpu, candidate.scale_out, min(nodes, question.gpus // unit) * unit
 
 
 def _over(question: Question, best: Candidate, catalog: Catalog) -> float:
