@@ -229,6 +229,15 @@ class Answer:
         """What to buy: by a date the cheapest, without one the soonest that the money or the power allows."""
         return self.cheapest if self.deadline else self.fastest
 
+    @property
+    def shown(self) -> tuple[Candidate, ...]:
+        """The front and what is named, cheapest first: the front leaves out what is hardly quicker than a cheaper
+        cluster, be it the cheapest that meets the limits beside one that just misses them.
+        """
+        named = filter(None, (self.cheapest, self.fastest, *self.nearest_misses))
+        every = {candidate.query: candidate for candidate in (*named, *self.front)}
+        return tuple(sorted(every.values(), key=lambda candidate: (candidate.cost, candidate.time_to_train)))
+
 
 @nan_is_an_answer
 def size(
@@ -775,7 +784,11 @@ def _best_value(meeting: Iterable[Candidate]) -> Candidate | None:
 def front_of(candidates: Sequence[C]) -> tuple[C, ...]:
     """Those that no other beats in both time and cost, cheapest first, each with what the next dollar buys."""
     cheapest_first = sorted(candidates, key=lambda candidate: (candidate.cost, candidate.time_to_train))
-    kept = front(cheapest_first, lambda candidate: candidate.time_to_train)
+    return in_steps(front(cheapest_first, lambda candidate: candidate.time_to_train))
+
+
+def in_steps(kept: Sequence[C]) -> tuple[C, ...]:
+    """Clusters from the cheapest on, each with what the next dollar buys."""
     return tuple(
         candidate if following is None else _before(candidate, following)
         for candidate, following in itertools.zip_longest(kept, kept[1:])

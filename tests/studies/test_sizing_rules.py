@@ -208,3 +208,11 @@ def test_networks_that_cost_the_same_at_the_largest_size_are_a_tie(ratio: float,
     found = break_even({64: 1.5, 512: 1.3, 4096: ratio})
     assert found.tie is tie
     assert found.agrees is (tie or ratio > 1)  # over 1,000 GPUs the rule asks for InfiniBand, which a tie allows
+
+
+def test_what_is_named_is_shown_though_it_is_hardly_quicker_than_a_cheaper_cluster() -> None:
+    late, cheapest, soonest = cluster(64, 40.3, 1e6), cluster(72, 40, 1.1e6), cluster(256, 10, 7e6)
+    answer = sizing.size(Question(gpus=8), load_catalog(), seconds=0)
+    answer = replace(answer, front=sizing.front_of([late, cheapest, soonest]), cheapest=cheapest, fastest=soonest)
+    assert [one.gpus for one in answer.front] == [64, 256]
+    assert [one.gpus for one in answer.shown] == [64, 72, 256]

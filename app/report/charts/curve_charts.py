@@ -553,7 +553,7 @@ def pareto(
     paid = declared(Candidate)[money].label
     subtitle = f"{paid} against time to train: each point is a cluster that no other beats in both"
     front = [
-        cluster for cluster in answer.front if math.isfinite(cluster.cost) and math.isfinite(cluster.time_to_train)
+        cluster for cluster in answer.shown if math.isfinite(cluster.cost) and math.isfinite(cluster.time_to_train)
     ]
     if not front:
         return nothing("No cluster of those tried does this job.", subtitle)

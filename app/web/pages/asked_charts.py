@@ -26,7 +26,7 @@ from app.studies.network_costs import EDITIONS, SIZES, CostQuestion, networks_of
 from app.studies.own_sweep import CalibrateQuestion, curve, own_sweep
 from app.studies.serving_domains import ServingDomains, serving_domains
 from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, ServingCandidate
-from app.studies.sizing import Answer, Candidate, Question
+from app.studies.sizing import Answer, Candidate, Question, in_steps
 from app.studies.whole_catalog import Cloud, CloudQuestion, Spot, spots, whole_catalog
 from app.web import form, requests
 from app.web.answers import plan_answer, serve_size_answer, size_answer
@@ -133,7 +133,7 @@ def _sizing(request: Request, stopped: Stopped) -> Asked:
         answer, catalog, answer.deadline, question.budget, answer.chances, question.budget_kind
     )
     front = declared(Answer)["front"]
-    asked = _asked(request, "/size", Chart(figure, tables.listing(front, Candidate, answer.front)))
+    asked = _asked(request, "/size", Chart(figure, tables.listing(front, Candidate, in_steps(answer.shown))))
     return asked._replace(final=answer.complete)
 
 

@@ -15,7 +15,7 @@ from app.plan.result import Recommendation
 from app.plan.scenario import ModelRequest, Scenario
 from app.report.charts import curve_charts
 from app.studies.chances import Likely
-from app.studies.sizing import USUAL_DEADLINE, BreakEven, Candidate, Kind, Question, enough
+from app.studies.sizing import USUAL_DEADLINE, BreakEven, Candidate, Kind, Question, enough, in_steps
 from app.units import THIN, percent, show
 from app.web import form, requests
 from app.web.answers import SizeAnswer, size_answer
@@ -73,12 +73,19 @@ def _sizing(request: Request, bound: form.BoundForm, answer: SizeAnswer | None) 
         "allowed": _allowed(request, answer) if answer else {},
         "judged": _judged(answer, catalog) if answer else None,
         "ratios_by_size": _ratios_by_size,
-        "near": {cluster.query: cluster for cluster in answer.chances} if answer else {},
+        **(_rows(answer) if answer else {}),
         "chance_columns": _chance_columns(answer) if answer else {},
         "limits": {name: form.title(name, Question) for name in ("deadline", "budget", "power_limit")},
         "kinds": {kind: declared(Candidate)[kind].label for kind in get_args(Kind)},
         **question_of(request, bound, QUESTION, CHOICES),
     }
+
+
+def _rows(answer: SizeAnswer) -> dict[str, Any]:
+    """The clusters that the page lists, those with chances and the others, each with its step to the next row."""
+    near = {cluster.query: cluster for cluster in answer.chances}
+    close, others = ([one for one in answer.shown if (one.query in near) is known] for known in (True, False))
+    return {"near": near, "close": in_steps(close), "others": in_steps(others)}
 
 
 def _judged(answer: SizeAnswer, catalog: Catalog) -> tuple[Candidate | Likely, Recommendation] | None:
