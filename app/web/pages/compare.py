@@ -17,7 +17,7 @@ from app.report.charts import comparison_charts
 from app.report.labels import lower_first
 from app.studies import comparison
 from app.studies.differences import is_unclear
-from app.units import show_range
+from app.units import percent, show_range
 from app.web import form
 from app.web.heavy_queue import compute
 from app.web.pages import shared
@@ -218,6 +218,8 @@ def _difference_in_a_sentence(compared: comparison.Comparison, names: Sequence[s
 
 Rows = Mapping[str, comparison.Difference]
 IN_PART = "cannot be compared in full"
+NEARLY = 0.05
+"""A difference that may have either sign and is smaller than this is next to none; a larger one is not known."""
 
 
 def _moved(rows: Rows, field: str, place: int) -> tuple[Band, Band] | None:
@@ -265,16 +267,22 @@ def in_words(shown: Band, change: Band, words: tuple[str, str, str], same: str) 
     >>> unclear = Band(-0.01, 0.004, 0.02, "1")
     >>> in_words(unclear, unclear, ("takes", "longer", "less time"), "as long")
     'takes about as long (−1.0\u202f…\u202f+2.0\u202f%)'
+    >>> unknown = Band(-0.1, 0.45, 1.1, "1")
+    >>> in_words(unknown, unknown, ("its run", "more", "less"), "as much")
+    'its run perhaps 45\u202f% more (−10\u202f…\u202f+110\u202f%)'
     """
     does, more, less = words
     if change.low == change.high and abs(change.typical) < comparison.ALIKE:
         return f"{does} {same}"
+    direction = more if change.typical > 0 else less
     if is_unclear(change):
-        return f"{does} about {same} ({difference(change, change).partition('(')[2]}"
+        nearly = max(-change.low, change.high) < NEARLY or not change.typical
+        what = f"about {same}" if nearly else f"perhaps {percent(abs(change.typical))} {direction}"
+        return f"{does} {what} ({difference(change, change).partition('(')[2]}"
     low, high = sorted((abs(shown.low), abs(shown.high)))
     size = Band(low, abs(shown.typical), high, shown.unit)
     text = percent_band(size) if shown is change else show_range(size.low, size.typical, size.high, size.unit)
-    return f"{does} {text} {more if change.typical > 0 else less}"
+    return f"{does} {text} {direction}"
 
 
 def _named_by_what_differs(compared: comparison.Comparison, catalog: Catalog) -> list[str]:
