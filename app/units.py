@@ -79,7 +79,10 @@ _WORDS: dict[str, dict[str, float]] = {
         "day": DAY, "days": DAY, "week": WEEK, "weeks": WEEK, "month": YEAR / 12, "months": YEAR / 12, "year": YEAR,
         "years": YEAR, "y": YEAR, "second": 1.0, "seconds": 1.0,
     },
-    "1/s": {"1/h": 1 / HOUR, "/h": 1 / HOUR, "1/year": 1 / YEAR, "/year": 1 / YEAR, "1/day": 1 / DAY, "/day": 1 / DAY},
+    "1/s": {
+        "1/min": 1 / MINUTE, "/min": 1 / MINUTE, "1/h": 1 / HOUR, "/h": 1 / HOUR, "1/year": 1 / YEAR, "/year": 1 / YEAR,
+        "1/day": 1 / DAY, "/day": 1 / DAY,
+    },
     "USD/J": {
         "/kWh": 1 / KILOWATT_HOUR, "/MWh": 1e-3 / KILOWATT_HOUR, "/kW-month": 12e-3 / YEAR, "/kW/month": 12e-3 / YEAR,
         "/J": 1.0,
@@ -102,7 +105,7 @@ EXAMPLES = {
     "FLOP": "“1 PFLOP”",
     "m": "“30 m”",
     "J": "“3 kWh” or “10 MJ”",
-    "1/s": "“0.0001 /h” or “20 /s”",
+    "1/s": "“20 /s”, “5000 /min” or “0.0001 /h”",
     "kg": "“12 t”",
     "kg/J": "“369 g/kWh”",
     "USD": "“$35,000” or “13M USD”",

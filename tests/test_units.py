@@ -42,6 +42,7 @@ from app.units import Bytes, parse, show, show_range
         ("3.6 USD/kWh", "USD/J", 1e-6),  # one kilowatt-hour is 3.6 MJ
         ("3.6 USD/h", "USD/s", 1e-3),
         ("36 /h", "1/s", 1e-2),
+        ("4,500/min", "1/s", 75.0),
         (7, "s", 7),
     ],
 )
