@@ -66,6 +66,20 @@ def switches_in_words(fabric: Fabric) -> str:
     return f"{listed(counts)} {'switch' if counts == ['1 leaf'] else 'switches'}" if counts else "no switches"
 
 
+def racks_in_words(cluster: Cluster) -> str:
+    """How many racks there are, and what that of most power draws.
+
+    >>> from app import Scenario, evaluate, load_catalog
+    >>> [racks_in_words(evaluate(Scenario(gpus=gpus), load_catalog()).cluster) for gpus in (8, 1024)]
+    ['1 rack of 10.2\u202fkW.', '35 racks, at most 40.8\u202fkW in one of nodes.']
+    """
+    count = plural(cluster.racks, "rack")
+    if not cluster.rack_power:
+        return f"{count}."
+    most = show(cluster.rack_power.typical, "W")
+    return f"{count} of {most}." if cluster.racks == 1 else f"{count}, at most {most} in one of nodes."
+
+
 def _title(fabric: Fabric, shape: FabricShape) -> str:
     nodes = plural(shape.nodes, "node")
     if shape.peers:

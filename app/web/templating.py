@@ -26,7 +26,7 @@ from app.plan.serving.serving_request import ServingQuestion
 from app.report import method
 from app.report.charts import svg
 from app.report.charts.style import Figure
-from app.report.drawing import switches_in_words
+from app.report.drawing import racks_in_words, switches_in_words
 from app.report.drawn_parts import plural
 from app.report.labels import capitalize_first, cut, designs, in_words, lower_first, words
 from app.studies.differences import is_unclear
@@ -337,6 +337,7 @@ def environment() -> Environment:
         "entry_name": entry_name,
         "words": words,
         "designs": designs,
+        "racks_in_words": racks_in_words,
         "switches_in_words": switches_in_words,
         "spaced": spaced,
         "in_words": in_words,

@@ -615,9 +615,10 @@ def verdict(serving: Serving, findings: Iterable[Finding], plan: ServingPlan, ca
     )
     price = f" A million output tokens cost {_alone(cost, 'USD')}{against}." if cost else ""
     users = show_people(serving.users.low, serving.users.typical, serving.users.high).partition(" (")[0]
+    of_them, each = ("user", "") if users in ("1", "under 1") else ("users", " each")
     return (
-        f"{question.gpus:,} {gpu} serve {model} to {users} user{'' if users in ('1', 'under 1') else 's'} at "
-        f"{_alone(serving.interactivity, '1')} tokens a second each.{price}"
+        f"{question.gpus:,} {gpu} serve {model} to {users} {of_them} at "
+        f"{_alone(serving.interactivity, '1')} tokens a second{each}.{price}"
     )
 
 

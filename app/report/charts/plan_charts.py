@@ -322,7 +322,8 @@ def fabric_bisection(network: Fabric, scenario: Mapping[str, Any]) -> Figure:
         title = title or f"The fabric tapers: the top tier keeps {style.share(kept)} of what the hosts can send"
         title += f", {text(per_gpu)} for each GPU" if per_gpu else ""
     else:
-        title = f"Half of the cluster can send the other half {text(cuts[-1].one_way)} one way"
+        cut_in_half = "the cluster" if fabric else "a scale-up domain"
+        title = f"Half of {cut_in_half} can send the other half {text(cuts[-1].one_way)} one way"
     bars = [
         Bar(
             in_words(cut.tier, "cut"),

@@ -95,11 +95,12 @@ def summaries(plan: Plan, figures: Mapping[str, Figure]) -> dict[str, str]:
     if size and time:
         said["storage"] = f"A checkpoint of {show(size.typical, 'B')} takes {show(time.typical, 's')}."
     if plan.cluster.rack_power:
-        racks, hottest = plan.cluster.racks, show(plan.cluster.rack_power.typical, "W")
-        said["power"] = f"{racks:,} racks, at most {hottest} in one of nodes. {said.get('power', '')}"
+        said["power"] = f"{drawing.racks_in_words(plan.cluster)} {said.get('power', '')}"
     if fabric.leaf_switches is not None:
         equal = f" The counts equal a published design: {designs(fabric.matches)}." if fabric.matches else ""
         said["fabric"] = f"{drawing.switches_in_words(fabric)}.{equal}"
+    elif any(finding.code == "one-node" for finding in plan.findings):
+        said["fabric"] = "One node needs no network between nodes."
     return {
         "fabric": "It cannot be built as asked; the findings say why.",
         "storage": "What checkpoints and data ask of the storage.",
