@@ -180,6 +180,21 @@ def test_the_chart_shows_the_nearest_misses_however_far() -> None:
     assert "None meets the limits" in figure.layout.title.text
 
 
+def test_limits_that_nothing_comes_near_leave_the_clusters_in_the_chart() -> None:
+    asked = question(deadline="1 min", budget="$10")
+    answer = size(asked, CATALOG, seconds=60)
+    assert not answer.nearest_misses  # all miss both
+    figure = in_plotly(pareto(answer, CATALOG, answer.deadline, asked.budget, chances(asked, answer, CATALOG).chances))
+    (left, right), (foot, top) = figure.layout.xaxis.range, figure.layout.yaxis.range
+    points = [
+        (x, y) for trace in figure.data if trace.customdata is not None for x, y in zip(trace.x, trace.y, strict=True)
+    ]
+    assert len(points) > 2
+    assert all(10**left < x < 10**right and 10**foot < y < 10**top for x, y in points)
+    names = {note.text.split()[0]: note.xanchor for note in figure.layout.annotations}
+    assert (names["deadline"], names["budget"]) == ("left", "right")
+
+
 def test_between_one_that_is_nearly_safe_and_the_soonest_the_cheapest_safe_one_is_looked_for() -> None:
     question = Question.model_validate({"gpu": ["mi355x"]})
     answer = size(question, CATALOG)

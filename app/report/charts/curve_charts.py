@@ -716,16 +716,19 @@ def _around(
     """The ends of both axes: what lies near the limits, of one not given near the best, with its ranges; and the
     clusters that miss a limit by the least, however far.
 
-    All of the front where there is no limit of time or money.
+    All of the front where there is no limit of time or money, or it comes near none of them.
     """
     best = answer.best or front[-1]
     times, money = [cluster.time_to_train for cluster in front], [cluster.cost for cluster in front]
     if near and (deadline or budget):
-        x, y = [cluster.time_to_train for cluster in near], [cluster.cost for cluster in near]
-        times = [end for band in x if band for end in (band.low, band.high)] + ([deadline] if deadline else [])
-        money = [end for band in y if band for end in (band.low, band.high)] + ([budget] if budget else [])
+        bands = [cluster.time_to_train for cluster in near], [cluster.cost for cluster in near]
+        times = [end for band in bands[0] if band for end in (band.low, band.high)] + ([deadline] if deadline else [])
+        money = [end for band in bands[1] if band for end in (band.low, band.high)] + ([budget] if budget else [])
         within = ((deadline or best.time_to_train, times), (budget or best.cost, money))
-        times, money = ([end for end in ends if limit / ROOM <= end <= limit * ROOM] for limit, ends in within)
+        x, y = ([end for end in ends if limit / ROOM <= end <= limit * ROOM] for limit, ends in within)
+        inside = (min(x) <= one.time_to_train <= max(x) and min(y) <= one.cost <= max(y) for one in front)
+        if answer.nearest_misses or any(inside):
+            times, money = x, y
         times += [miss.time_to_train for miss in answer.nearest_misses]
         money += [miss.cost for miss in answer.nearest_misses]
     return (min(times) / 1.1, max(times) * 1.1), (min(money) / 1.15, max(money) * 1.15)
@@ -775,13 +778,16 @@ def _limit_lines(deadline: float | None, budget: float | None) -> list[Values]:
 
 
 def _limit_names(deadline: float | None, budget: float | None, x_low: float, x_high: float) -> Iterator[Values]:
+    at, side_of_budget = 0.0, "left"
     if deadline:  # at the foot: what is soonest and dearest has its name at the top
         text = f"deadline {show(deadline, 's')}"
         room = NARROW * math.log(deadline / x_low) / math.log(x_high / x_low)
         side = "right" if room > LETTER * len(text) else "left"
+        at, side_of_budget = (0.0, "left") if side == "right" else (1.0, "right")
         yield annotation(text, math.log10(deadline), 0, side, "bottom", yref="paper")
     if budget:
-        yield annotation(f"budget {show(budget, 'USD')}", 0, math.log10(budget), "left", "bottom", xref="paper")
+        text = f"budget {show(budget, 'USD')}"
+        yield annotation(text, at, math.log10(budget), side_of_budget, "bottom", xref="paper")
 
 
 def _pareto_title(answer: Answer, texts: Sequence[str], catalog: Catalog) -> str:
