@@ -22,6 +22,7 @@ from app.plan.network import network_of
 from app.plan.question_findings import idle_gpus
 from app.plan.result import Finding
 from app.plan.scenario import ClusterRequest, Count, GpuKey, NetworkRequest, ScaleOutKey, Scenario, check_keys
+from app.plan.serving.evaluate_serving import READABLE
 from app.plan.serving.serving_breakdown import layout_result, pool_result
 from app.plan.serving.serving_inputs import ServingInputs, Setting, serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
@@ -41,7 +42,7 @@ from app.plan.serving.two_pools import Apart, PromptPool, answers_of, apart, in_
 from app.plan.serving_result import Mode, Pool, ServingLayout
 from app.plan.total_cost import ownership
 from app.studies.front import front
-from app.units import SEVERAL, WHOLE, Number, parse
+from app.units import SEVERAL, WHOLE, Number, parse, show
 
 MILLION = parse("1M", "1")
 HOUR = parse("1 h", "s")
@@ -191,6 +192,22 @@ def idle_findings(question: ServeSizeQuestion, sizing: ServeSizing, catalog: Cat
         for finding in idle_gpus(cluster):
             named = replace(finding, message=f"{cluster.gpu.name}: {finding.message}")
             yield replace(named, fields=("gpu",), changes={}) if "gpus" in named.changes else named
+
+
+def slow_finding(question: ServeSizeQuestion, sizing: ServeSizing) -> Iterator[Finding]:
+    """That the cheapest cluster answers slowly, where nobody said how slow it may."""
+    best = sizing.cheapest
+    if best is None or question.tpot_limit is not None or not best.tpot > READABLE:
+        return
+    yield Finding(
+        "note",
+        "no-limit",
+        f"Nobody said how long a token may take: the cheapest cluster takes {show(best.tpot, 's')}, and a user reads "
+        f"{best.interactivity:.0f} tokens a second.",
+        ("tpot_limit",),
+        f"Say how long it may take, such as {show(READABLE, 's')}.",
+        {"tpot_limit": READABLE},
+    )
 
 
 def _cost(candidate: ServingCandidate) -> float:

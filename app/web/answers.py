@@ -45,7 +45,7 @@ from app.studies.chances import Chances, chances
 from app.studies.comparison import Difference, compare
 from app.studies.network_costs import CostQuestion, CostStudy, cost_study
 from app.studies.own_sweep import CalibrateQuestion, OwnSweep, own_sweep
-from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, idle_findings, size_serving
+from app.studies.serving_sizing import ServeSizeQuestion, ServeSizing, idle_findings, size_serving, slow_finding
 from app.studies.sizing import Answer, Question, size
 from app.studies.whole_catalog import sold
 from app.units import show
@@ -626,7 +626,8 @@ def _several(question: Scenario) -> str:
 def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizeAnswer:
     """Which cluster carries a load."""
     sized = size_serving(question, catalog)
-    findings = [*idle_findings(question, sized, catalog), *shape_findings(question.part(ModelRequest), catalog)]
+    findings = [*idle_findings(question, sized, catalog), *slow_finding(question, sized)]
+    findings += shape_findings(question.part(ModelRequest), catalog)
     findings += unusual_for_all(question, map(question.largest, question.gpu), catalog)
     if sized.message:
         fields = ("tpot_limit", "ttft_limit", "gpus", "gpu")

@@ -94,6 +94,20 @@ def test_the_permalink_opens(client: TestClient) -> None:
     assert client.get(answer["permalink"]).status_code == 200
 
 
+def test_a_cluster_that_answers_slowly_where_nobody_said_how_slow_is_a_finding(client: TestClient) -> None:
+    asked = "gpu=h200-sxm&model=deepseek-v3&request_rate=1200/min&ttft_limit=2+s"
+    answer = client.get("/api/v1/serve/size?" + asked).json()
+    (said,) = (finding for finding in answer["findings"] if finding["code"] == "no-limit")
+    assert answer["cheapest"]["tpot"] > said["changes"]["tpot_limit"] == 0.05
+    page = client.get("/serve/size?" + asked).text
+    assert "H200 SXM answer 20 requests a second with DeepSeek-V3 cheapest, at " in page
+    (to,) = re.findall(r'<a href="([^"]*)">Say how long it may take', page)
+    assert "tpot_limit=50+ms" in to
+    limited = client.get("/api/v1" + html.unescape(to)).json()
+    assert limited["cheapest"]["tpot"] <= 0.05
+    assert "no-limit" not in {finding["code"] for finding in limited["findings"]}
+
+
 @pytest.mark.parametrize("address", ["/serve", "/serve/size"])
 def test_the_answer_stands_before_its_form(client: TestClient, address: str) -> None:
     page = client.get(address).text

@@ -2,20 +2,23 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
 from app.plan.job.shape import model_name
 from app.plan.scenario import ModelRequest
+from app.plan.serving.evaluate_serving import READABLE
 from app.report.charts import serving_charts
+from app.report.drawn_parts import plural
 from app.studies.serving_sizing import ServeSizeQuestion, ServingCandidate
-from app.units import show
+from app.units import THIN, show
 from app.web import form
 from app.web.answers import ServeSizeAnswer, serve_size_answer
 from app.web.api import SERVE_CANDIDATES
 from app.web.heavy_queue import compute
-from app.web.pages.shared import PageRoute, question_of, without_blanks
+from app.web.pages.shared import PageRoute, address, question_of, without_blanks
 from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -56,8 +59,15 @@ def _content(request: Request, bound: form.BoundForm, answer: ServeSizeAnswer | 
         "verdict": _in_a_sentence(answer, bound, catalog) if answer else "",
         "picks": [pick for pick in _picks(answer) if pick[1]] if answer else [],
         "figure": serving_charts.candidates(answer, catalog) if answer else None,
+        "within": _within(request),
         **question_of(request, bound, QUESTION, CHOICES),
     }
+
+
+def _within(request: Request) -> str:
+    """The address of the same question with a limit to the time per token, which it does not have."""
+    limited = [*request.query_params.multi_items(), ("tpot_limit", show(READABLE, "s").replace(THIN, " "))]
+    return address(request, "/serve/size", urlencode(limited))
 
 
 LEAST_TIME = {
@@ -86,7 +96,11 @@ def _in_a_sentence(answer: ServeSizeAnswer, bound: form.BoundForm, catalog: Cata
         return answer.message
     model = model_name(bound.answered.part(ModelRequest), catalog) if bound.answered else "the model"
     price = f" A million output tokens cost {show(best.per_million_output_tokens, 'USD')} at this load."
+    asked = bound.answered.request_rate if isinstance(bound.answered, ServeSizeQuestion) else None
+    load = f"serve {model} to {plural(round(best.users), 'user')}"
+    if asked:
+        load = f"answer {show(asked, '1')} requests a second with {model}"
     return (
-        f"{best.gpus:,} {catalog.gpus[best.gpu].name} serve {model} to {best.users:,.0f} users cheapest, at "
+        f"{best.gpus:,} {catalog.gpus[best.gpu].name} {load} cheapest, at "
         f"{best.interactivity:.0f} tokens a second each.{price if best.per_million_output_tokens else ''}"
     )
