@@ -94,6 +94,21 @@ def test_growing_in_phases_is_part_of_the_answer_and_of_the_page(client: TestCli
     assert "not modelled" in client.get("/cost?gpus=64&topology=torus-2d").text
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("", "“What today needs” and “Ready to grow” cost the same, $"),
+        ("?interest=1&grow_after=5+years", "Cheapest at today’s worth: “What today needs”, $"),
+    ],
+)
+def test_orders_of_growing_that_cost_the_same_are_said_to(client: TestClient, asked: str, said: str) -> None:
+    first, second, _ = (
+        each["total"]["typical"] for each in client.get("/api/v1/cost" + asked).json()["phases"]["orders"]
+    )
+    assert (abs(second / first - 1) < 0.02) == ("same" in said)
+    assert said in client.get("/cost" + asked).text
+
+
 def test_a_network_that_cannot_be_built_has_no_price_and_a_finding(client: TestClient) -> None:
     answer = client.get("/api/v1/cost?gpus=2048&topology=mesh").json()
     row = next(row for row in answer["networks"] if row["network"] == "infiniband-ndr")

@@ -7,12 +7,16 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
+from app.catalog.names import listed
+from app.plan.band import Band
+from app.plan.recommendation import TIE
 from app.plan.scenario import Scenario
 from app.report import method, tables
 from app.report.charts import curve_charts
 from app.report.labels import in_words
 from app.studies import which_network
 from app.studies.network_costs import EDITIONS, CostQuestion, in_force
+from app.studies.phases import Phases
 from app.units import THIN, parse, show
 from app.web import form
 from app.web.answers import CostAnswer, cost_answer
@@ -87,8 +91,23 @@ def _shown(question: CostQuestion, answer: CostAnswer, catalog: Catalog) -> dict
         "tables": by_key,
         "formulas": method.formulas(),
         "verdict": _in_a_sentence(scenario, answer),
+        "growth_in_words": _growth_in_words(answer.phases),
         "editions": {key: catalog.prices[key].name for key in EDITIONS},
     }
+
+
+def _growth_in_words(phases: Phases[Band | None]) -> str:
+    """The order of building that is worth least today, or those that are worth the same; blank where there are none."""
+    totals = {in_words(phase.order, "order"): phase.total for phase in phases.orders if phase.total}
+    if not totals:
+        return ""
+    least = min(totals.values(), key=lambda total: total.typical)
+    alike = [name for name, total in totals.items() if total.typical <= least.typical * (1 + TIE)]
+    names = listed([f"“{name}”" for name in alike])
+    paid = band(least).partition(" (")[0]
+    if len(alike) > 1:
+        return f"At today’s worth {names} cost the same, {paid}."
+    return f"Cheapest at today’s worth: {names}, {paid}."
 
 
 def _by_edition(table: tables.Table) -> Iterator[tuple[str, tables.Table]]:
