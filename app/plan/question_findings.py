@@ -26,6 +26,11 @@ def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Itera
     yield from _shape(scenario, catalog)
     yield from unusual_values(cluster, scenario, catalog)
     yield from _calibrated(scenario)
+    yield from other_catalogue(scenario, catalog)
+
+
+def other_catalogue(scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
+    """That the link of a question was made with another catalogue."""
     if scenario.catalog_version and scenario.catalog_version != catalog.version:
         yield Finding(
             "note",

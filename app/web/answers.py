@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, cast
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, TypeVar, cast
 from urllib.parse import urlencode
 
 from app import __version__
@@ -33,7 +33,7 @@ from app.plan.job.shape import shape_findings
 from app.plan.long_parts import EVERYTHING, SOURCES
 from app.plan.network import network_of
 from app.plan.prices import PriceList
-from app.plan.question_findings import of_question
+from app.plan.question_findings import of_question, other_catalogue
 from app.plan.result import AllReduce, Cluster, Fabric, Finding, Plan
 from app.plan.scenario import ModelRequest, PriceRequest, Scenario
 from app.plan.serving.serving_request import ServingQuestion
@@ -487,7 +487,7 @@ def compare_answer(scenarios: Sequence[Scenario], catalog: Catalog) -> CompareAn
         catalog_version=catalog.version,
         scenario=comparison.plans[0].scenario,
         findings=by_severity(finding for plan in comparison.plans for finding in plan.findings),
-        permalink="/compare?" + urlencode(fields),
+        permalink="/compare?" + urlencode(fields | {"a.catalog_version": catalog.version}),
         plans=comparison.plans,
         differences=comparison.differences,
         asked=comparison.asked,
@@ -551,8 +551,8 @@ def size_answer(
     question: Question, catalog: Catalog, seconds: float, stopped: Callable[[], bool] = lambda: False
 ) -> SizeAnswer:
     """The inverse question."""
-    answer: Answer = size(question, catalog, seconds, stopped)
-    findings = []
+    answer: Answer = size(_of_now(question), catalog, seconds, stopped)
+    findings = [*other_catalogue(question, catalog)]
     if answer.message:
         findings.append(Finding("error", "no-cluster", answer.message, ("deadline", "budget", "gpus", "gpu")))
     if not answer.complete:
@@ -566,9 +566,9 @@ def size_answer(
         catalog_version=catalog.version,
         scenario=dict(question),
         findings=by_severity(findings),
-        permalink="/size?" + _several(question),
+        permalink="/size?" + _several(question, catalog),
         **vars(answer),
-        **vars(chances(question, answer, catalog)),
+        **vars(chances(_of_now(question), answer, catalog)),
     )
 
 
@@ -618,16 +618,29 @@ def serve_answer(question: ServingQuestion, catalog: Catalog) -> ServeAnswer:
     )
 
 
-def _several(question: Scenario) -> str:
+Asked = TypeVar("Asked", bound=Scenario)
+
+
+def _of_now(question: Asked) -> Asked:
+    """The question of candidates whose links are made with this catalogue, whichever its own was made with."""
+    return question.model_copy(update={"catalog_version": None})
+
+
+def _several(question: Scenario, catalog: Catalog) -> str:
     """The query string of a question whose candidates may repeat."""
-    return urlencode([(name, value) for name, value in question.asked().items() if value is not None], doseq=True)
+    fields = question.asked() | {"catalog_version": catalog.version}
+    return urlencode([(name, value) for name, value in fields.items() if value is not None], doseq=True)
 
 
 def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSizeAnswer:
     """Which cluster carries a load."""
-    sized = size_serving(question, catalog)
-    findings = [*idle_findings(question, sized, catalog), *slow_finding(question, sized)]
-    findings += shape_findings(question.part(ModelRequest), catalog)
+    sized = size_serving(_of_now(question), catalog)
+    findings = [
+        *other_catalogue(question, catalog),
+        *idle_findings(question, sized, catalog),
+        *slow_finding(question, sized),
+        *shape_findings(question.part(ModelRequest), catalog),
+    ]
     findings += unusual_for_all(question, map(question.largest, question.gpu), catalog)
     if sized.message:
         fields = ("tpot_limit", "ttft_limit", "gpus", "gpu")
@@ -637,7 +650,7 @@ def serve_size_answer(question: ServeSizeQuestion, catalog: Catalog) -> ServeSiz
         catalog_version=catalog.version,
         scenario=dict(question),
         findings=by_severity(findings),
-        permalink="/serve/size?" + _several(question),
+        permalink="/serve/size?" + _several(question, catalog),
         **vars(sized),
     )
 

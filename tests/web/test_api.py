@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
 import jsonschema
@@ -128,6 +128,38 @@ def test_units_are_understood_everywhere(client: TestClient) -> None:
 
 def test_the_permalink_opens(client: TestClient, default: dict[str, Any]) -> None:
     assert client.get(default["permalink"]).status_code == 200
+
+
+SOME_QUESTIONS = {
+    "/plan": {"gpus": 64},
+    "/fabric": {"gpus": 64},
+    "/all-reduce": {"gpus": 64},
+    "/serve": {"gpus": 8, "model": "llama-3-8b"},
+    "/cost": {"gpus": 64},
+    "/size": {"gpu": ["h100-sxm"], "scale_out": ["roce-400"], "gpus": 512},
+    "/serve/size": {"gpu": ["h100-sxm"], "model": "llama-3-8b", "users": 10},
+    "/compare": {"scenarios": [{"gpus": 8}, {"gpus": 16}]},
+}
+
+
+@pytest.mark.parametrize("path", SOME_QUESTIONS)
+def test_every_link_says_which_catalogue_it_was_made_with(client: TestClient, path: str) -> None:
+    answer = client.post(API + path, json=SOME_QUESTIONS[path]).json()
+    asked = dict(parse_qsl(urlsplit(answer["permalink"]).query))
+    assert asked["a.catalog_version" if path == "/compare" else "catalog_version"] == answer["catalog_version"]
+    assert client.get(answer["permalink"]).status_code == 200
+
+
+@pytest.mark.parametrize("path", [path for path in SOME_QUESTIONS if path != "/compare"])
+def test_every_answer_to_a_link_of_another_catalogue_says_so(client: TestClient, path: str) -> None:
+    fields = SOME_QUESTIONS[path] | {"catalog_version": "2020-01"}
+    answer = client.post(API + path, json=fields).json()
+    (other,) = (finding for finding in answer["findings"] if finding["code"] == "other-catalogue")
+    assert "2020-01" in other["message"]
+    assert answer["scenario"]["catalog_version"] == "2020-01"
+    assert "2020-01" not in json.dumps(
+        {key: value for key, value in answer.items() if key not in ("findings", "scenario")}
+    )
 
 
 def test_a_part_of_the_plan_is_the_same_from_its_own_endpoint(client: TestClient, default: dict[str, Any]) -> None:
