@@ -87,6 +87,13 @@ def create_app(options: settings.Settings | None = None, catalog: Catalog | None
     return app
 
 
+EXPOSED = (
+    *("etag", "link", "retry-after", "content-disposition", "x-request-id"),
+    *("x-model-version", "x-catalog-version", "x-sweep-cursor", "x-sweep-findings"),
+)
+"""Headers of answers that pages of other sites may read, beside those that every page may."""
+
+
 def _share(app: FastAPI, options: settings.Settings, catalog: Catalog) -> None:
     """What all requests share."""
     registry = CollectorRegistry()
@@ -117,7 +124,7 @@ def _layers(app: FastAPI, options: settings.Settings) -> None:
             allow_origins=list(options.cors_origins),
             allow_methods=["GET", "POST", "HEAD"],
             allow_headers=["content-type", "if-none-match", "x-request-id"],
-            expose_headers=["etag", "x-request-id"],
+            expose_headers=EXPOSED,
         )
     app.add_middleware(RequestMiddleware, settings=options, metrics=app.state.metrics)
 

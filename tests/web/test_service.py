@@ -121,6 +121,21 @@ def test_other_origins_are_refused_unless_configured(client: TestClient) -> None
         assert refused.headers["access-control-allow-origin"] == origin["origin"]
 
 
+def test_pages_of_other_sites_may_read_every_header_that_an_answer_has() -> None:
+    origin, grid = {"origin": "https://a.example"}, {"grid": {"price_gpu_hour": [2.95]}, "results": ["costs.rental"]}
+    with made(cors_origins="https://a.example") as other:
+        answers = [
+            other.post("/api/v1/sweep", json=grid, headers=origin),
+            other.get("/api/v1/catalog/gpus?limit=1", headers=origin),
+            other.get("/export/purchases.csv?gpus=8", headers=origin),
+        ]
+    exposed = {name.strip() for name in answers[0].headers["access-control-expose-headers"].split(",")}
+    assert "unusual-value" in answers[0].headers["x-sweep-findings"]
+    ours = {name for answer in answers for name in answer.headers if name.startswith("x-") or name in ("link", "etag")}
+    assert ours - {"x-content-type-options", "x-frame-options"} <= exposed
+    assert {"x-sweep-cursor", "x-sweep-findings", "link", "etag", "retry-after", "content-disposition"} <= exposed
+
+
 def test_a_body_that_is_packed_is_refused_with_what_to_send(client: TestClient) -> None:
     packed = {"content-type": "application/json", "content-encoding": "gzip"}
     answer = client.post("/api/v1/plan", content=gzip.compress(b"{}"), headers=packed)
