@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from math import prod
+from math import isfinite, prod
 from time import thread_time
 from typing import Annotated, Any
 
@@ -186,7 +186,13 @@ class Sweep:
         plan = evaluate(scenario, self.catalog, include=parts_of(grid.results))
         results = {path: value_of(plan, path) for path in grid.results}
         typical = {path: value.typical if isinstance(value, Band) else value for path, value in results.items()}
-        return {path: [value] for path, value in typical.items()} | {"error": [worst(plan.findings)]}
+        known = {path: value if _is_known(value) else None for path, value in typical.items()}
+        return {path: [value] for path, value in known.items()} | {"error": [worst(plan.findings)]}
+
+
+def _is_known(value: Any) -> bool:
+    """Whether a result is one: a number that is none, or without end, is null in a row."""
+    return not isinstance(value, float) or isfinite(value)
 
 
 def places(sizes: Sequence[int], first: int, count: int) -> NDArray[np.int64]:

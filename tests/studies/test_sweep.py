@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from math import isfinite
 from multiprocessing import get_context
 from random import Random
 from typing import Any
@@ -194,6 +195,14 @@ def test_a_grid_any_of_whose_points_serves_has_columns_of_serving(
     grid = Grid(base=base, grid={"gpus": [64], **({"workload": workloads} if workloads else {})})
     assert ("serving.users" in grid.results) is served
     assert ("training.step_time" in grid.results) is not served
+
+
+@pytest.mark.parametrize("base", [{"workload": "serving"}, {"failure_rate": "1 /s"}])
+def test_a_result_that_is_no_number_is_null_as_everywhere_else(base: dict[str, Any]) -> None:
+    results = ["training.availability", "training.straggler", "costs.capital", "verdict"]
+    (row,) = sweep(Grid(base={"model": "llama-3-8b", **base}, grid={"gpus": [16]}, results=results), load_catalog())
+    assert row["training.availability"] is None
+    assert [name for name in results if isinstance(row[name], float) and not isfinite(row[name])] == []
 
 
 def test_a_row_without_a_network_has_no_time_of_the_run() -> None:
