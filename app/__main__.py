@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import urlencode
 
 from app import __version__
 from app.catalog.load import Catalog, load_catalog
@@ -103,23 +104,22 @@ def _catalog() -> Catalog:
 
 
 def _plan(fields: Sequence[str], catalog: Catalog) -> int:
-    from app.plan.evaluate import evaluate
     from app.plan.scenario import Scenario
-    from app.web import problems, requests
+    from app.web import answers, problems, requests
     from app.web.responses import to_json
 
     pairs = [field.partition("=") for field in fields]
     if bare := [name for name, equals, _ in pairs if not equals]:
         print(f"{bare[0]}: write a field with its value, such as gpus=512", file=sys.stderr)
         return 2
-    given = {name: value for name, _, value in pairs if value}
     try:
+        given = requests.query(urlencode([(name, value) for name, _, value in pairs]))
         scenario = requests.validate(Scenario, given, catalog, strict=False)
     except problems.ProblemError as error:
         for wrong in error.problem.errors:
             print(f"{wrong.pointer.removeprefix('#/')}: {wrong.detail}", file=sys.stderr)
         return 2
-    sys.stdout.write(to_json(evaluate(scenario, catalog)).decode() + "\n")
+    sys.stdout.write(to_json(answers.plan_answer(scenario, catalog)).decode() + "\n")
     return 0
 
 

@@ -82,6 +82,7 @@ def test_a_table_without_the_columns_is_refused_and_not_skipped_row_by_row(
         ("gpus=twelve", "gpus: Type a whole number, for example 1024 or 16k.\n"),
         ("gpuss=8", "gpuss: There is no such field. The nearest is “gpus”; /docs lists all.\n"),
         ("512", "512: write a field with its value, such as gpus=512\n"),
+        ("gpus= ", "gpus: Type a value, or leave the field out for its default.\n"),
     ],
 )
 def test_a_wrong_field_is_answered_as_the_service_does(
@@ -89,6 +90,18 @@ def test_a_wrong_field_is_answered_as_the_service_does(
 ) -> None:
     assert main(["plan", field]) == 2
     assert capsys.readouterr() == ("", said)
+
+
+def test_a_field_that_is_given_twice_is_refused_as_in_an_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "gpus=512", "gpus=1024"]) == 2
+    assert capsys.readouterr() == ("", "gpus: Give this field once.\n")
+
+
+def test_a_plan_that_serves_has_the_measurements_nearest_to_it_as_in_the_interface(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["plan", "workload=serving", "gpus=8", "gpu=h100-sxm"]) == 0
+    assert json.loads(capsys.readouterr().out)["serving"]["nearest"]
 
 
 def test_a_blank_field_has_its_default_as_in_an_address(capsys: pytest.CaptureFixture[str]) -> None:
