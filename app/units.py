@@ -125,9 +125,10 @@ UNITS = frozenset(_PREFIXED) - PRINTED
 LONGEST = 40
 """Characters that a quantity may have."""
 _NUMBER = re.compile(
-    r"\s*([+-]?(?:\d+(?:[,_ \u2009\u202f]\d{3})*(?!\d)\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL
+    r"\s*([+-]?(?:(?:[1-9]\d{0,2}(?:[,_ \u2009\u202f]\d{3})+(?!\d)|\d+)\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*",
+    re.DOTALL,
 )
-"""A number, its thousands apart or not, and what follows it."""
+"""A number, its thousands apart or not (one to three digits, no leading zero, go before them), and what follows it."""
 _FOREIGN = re.compile(r"[€£¥₹]|\b(?:EUR|GBP|JPY|CNY|CHF)\b")
 _COMMA = re.compile(r"\d,\d")
 EXACT = 2.0**53

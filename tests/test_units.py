@@ -72,7 +72,7 @@ def test_another_currency_is_refused_with_a_sentence(text: str) -> None:
         parse(text, "USD")
 
 
-@pytest.mark.parametrize("text", ["0,08", "1,5", "1,0245", "12,34"])
+@pytest.mark.parametrize("text", ["0,08", "1,5", "1,0245", "12,34", "0,033", "00,500", "1024,000"])
 def test_a_comma_that_parts_no_thousands_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a comma parts thousands"):
         parse(text, "1")
