@@ -344,11 +344,22 @@ def test_groups_that_share_a_copy_sum_up_their_gradients():
     nodes = exchanges(LLAMA, JOB, replace(spread, sharding_group=8.0), SOFT, LINKS, CAL.bucket).step
     held = transformer.held_parameters(LLAMA, 1.0, 1.0, 1.0, 1.0, 32.0)
     apart = group_of(LINKS, [(8.0, 16.0)])
-    assert nodes.share.time == collective_time(apart, "all-reduce", 2 * held.layer / 8)
+    assert nodes.share.time == collective_time(apart, "all-reduce", 2 * held.dense / 32 / 8)
     assert (nodes.share.crosses, nodes.gather.crosses) == (1, 0)
     whole = exchanges(LLAMA, JOB, replace(spread, sharding_group=128.0), SOFT, LINKS, CAL.bucket).step
     assert whole.share.time == 0
     assert whole.gather.crosses == 1
+
+
+def test_sharded_parameters_are_all_gathered_embeddings_too():
+    """Of 70 M parameters with a vocabulary of 262,144 most are the embeddings': 3 · 2 B of each are sent for all."""
+    wide = transformer.Shape(8.0, 256.0, 4.0, 64.0, 4.0, 1024.0, 1.0, 262144.0, tied=1.0)
+    spread = replace(ALONE, data=64.0, sharding=3.0, sharding_group=64.0)
+    gather = exchanges(wide, JOB, spread, SOFT, LINKS, CAL.bucket).step.gather
+    held = transformer.held_parameters(wide, 1.0, 1.0, 1.0, 1.0, 8.0)
+    every = group_of(LINKS, [(1.0, 64.0)])
+    assert held.dense > 9 * 8 * held.layer / 2
+    assert gather.time == 3 * collective_time(every, "all-gather", 2 * held.dense / 8)
 
 
 def test_experts_sum_up_theirs_among_the_groups_that_hold_the_same_ones():

@@ -879,8 +879,8 @@ def test_replicas_that_share_a_copy_in_each_node_meet_over_the_network():
     )
     assert far.training.step_time.typical > 2 * near.training.step_time.typical
     (sent,) = job.groups(far)
-    layer = float(transformer.held_parameters(far.setup.inputs.shape, 1.0, 1.0, 1.0, 1.0, 32.0).layer)
-    assert sent.sent == pytest.approx(2 * 32 * 2 * 31 / 32 * 2 * layer / 8)  # micro-batches, layers
+    held = float(transformer.held_parameters(far.setup.inputs.shape, 1.0, 1.0, 1.0, 1.0, 32.0).dense)
+    assert sent.sent == pytest.approx(2 * 2 * 31 / 32 * 2 * held / 8)  # in each of two micro-batches
     searched = draft(**asked, sharding_group=8, scale_out="tcp-100")
     assert float(searched.search.time[0]) == pytest.approx(searched.training.step_time.typical)
 

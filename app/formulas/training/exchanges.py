@@ -24,6 +24,7 @@ from app.formulas.collectives.group_times import (
     send_time,
 )
 from app.formulas.fabric.placement import Axis, network_share, slowest_split
+from app.formulas.records import but
 from app.formulas.training.arguments import ALL_GATHER, RING, Job, Parallelism, Software
 from app.formulas.training.groups import copies, layer_axes, stage_stride
 from app.formulas.transformer import Held, Shape
@@ -387,7 +388,8 @@ def replica_exchanges(
 ) -> StepExchanges:
     """What the ranks that hold the same parameters exchange, the time of each exchange by itself [s].
 
-    Gradients and weights of a step, or where parameters are sharded too a layer's gathers and scatter.
+    Gradients and weights of a step, or where parameters are sharded too a layer's gathers and scatter, with its
+    share of the embeddings.
 
     Args:
         shape, job, parallelism, software, links: the model, a step of it, how it is spread, the stack, the cluster.
@@ -411,7 +413,8 @@ def replica_exchanges(
     copied = _copied(held, p, links, grouping)
     by_name = _gradients(held, job, p, copied, bucket) if summed else {}
     if gathered:
-        by_name |= _gathers(held, software, copied) | _among_groups(held, p, links, grouping)
+        part = but(held, layer=held.gathered(deep))
+        by_name |= _gathers(part, software, copied) | _among_groups(part, p, links, grouping)
     return StepExchanges(**by_name)
 
 

@@ -231,10 +231,10 @@ def parameter_gather_time(
 ) -> Array:
     """Visible time of fully sharded parameters, for one layer and micro-batch: two gathers and one reduction.
 
-    G = 3·T(2·P_layer), hidden under the layer: max₄(T_layer, G) - T_layer + x·G. Routed experts are gathered over the
-    ranks that hold the same ones. Where not all replicas share one copy, the gradients of a rank's share are also
-    summed among the groups that do. With a pipeline it happens once a step, G/m. A flat ring over one network card
-    hides less: (T^1.5 + F^1.5)^⅔ - T.
+    G = 3·T(2·P_layer), hidden under the layer: max₄(T_layer, G) - T_layer + x·G. The embeddings are gathered too, an
+    equal share beside each layer; routed experts over the ranks that hold the same ones. Where not all replicas share
+    one copy, the gradients of a rank's share are also summed among the groups that do. With a pipeline it happens once
+    a step, G/m. A flat ring over one network card hides less: (T^1.5 + F^1.5)^⅔ - T.
 
     Args:
         layer_time: time of the layer under which it runs [s].

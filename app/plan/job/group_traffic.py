@@ -136,7 +136,7 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
     gathered = whole.flat_gather if inputs.software.flat_sharding > 0 else whole.gather
     gather_time = gathered.time + whole.expert_gather.time + whole.share.time + whole.expert_share.time
     if par.sharding > 2:
-        data = _sharded(inputs, par, held.layer, gather_time).times(gathers * deep)
+        data = _sharded(inputs, par, held.gathered(deep), gather_time).times(gathers * deep)
     else:
         data = ring("data_parallel", volume, whole.data.time + whole.expert_data.time).times(
             1 + par.scatters_gradients(inputs.software) * (micro_batches - 1)
