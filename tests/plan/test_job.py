@@ -885,6 +885,16 @@ def test_replicas_that_share_a_copy_in_each_node_meet_over_the_network():
     assert float(searched.search.time[0]) == pytest.approx(searched.training.step_time.typical)
 
 
+def test_a_run_that_ends_within_its_first_step_is_said_to():
+    """2,048 sequences of 8,192 are 16.8 M tokens; 1 M are 122 sequences."""
+    (said,) = [one for one in draft(training_tokens=1e6).findings if one.code == "run-within-a-step"]
+    assert "0.06 steps" in said.message
+    assert said.suggestion == "Use a global batch of 122 or fewer, or more tokens."
+    whole = draft(gpus=8, model="llama-3-8b", training_tokens=1e6, global_batch=64)
+    assert "run-within-a-step" not in [one.code for one in whole.findings]
+    assert whole.training.steps > 1
+
+
 def test_weights_cut_over_replicas_stay_gathered_in_a_pipeline() -> None:
     # 4.54 B parameters of a rank, a sixteenth its own: 2 bytes and 4 of its own copy, gradients 4 and 4, Adam 8 for 12.
     # So (4 + 4 - 4)/16 bytes a parameter more than with gradients sharded, 1.1 GB of 70, and never less.

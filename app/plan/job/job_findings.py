@@ -48,6 +48,7 @@ def findings(
         yield from _fits_badly(setup, search)
         return
     yield from _far_from_usual(setup)
+    yield from _within_a_step(setup)
     yield from _fits_badly(setup, search)
     yield from _rounder_count(setup, search)
     need, capacity, budget = memory.total.typical, memory.capacity.typical, setup.budget
@@ -366,6 +367,23 @@ def _far_from_usual(setup: JobSetup) -> Iterator[Finding]:
             ("global_batch", "gpus"),
             "Use a number of GPUs with more small divisors, or check that the model learns as well with this batch.",
         )
+
+
+def _within_a_step(setup: JobSetup) -> Iterator[Finding]:
+    """That a run has fewer tokens than its first step takes."""
+    request = setup.request
+    if request.steps >= 1:
+        return
+    asked, sequences = request.model, int(request.model.training_tokens // request.model.sequence_length)
+    smaller = f"Use a global batch of {sequences:,} or fewer" if sequences else "Use shorter sequences"
+    yield Finding(
+        "warning",
+        "run-within-a-step",
+        f"A step takes {show(request.tokens, '1')} tokens and the run has {show(asked.training_tokens, '1')}: its time "
+        f"and cost are those of {request.steps:.2g} steps, and a real run takes at least one.",
+        ("training_tokens", "global_batch", "sequence_length"),
+        f"{smaller}, or more tokens.",
+    )
 
 
 def does_not_divide(setup: JobSetup) -> Finding:
