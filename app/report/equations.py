@@ -1118,6 +1118,20 @@ FORMULAS = (
         (r"r = \frac{1}{1 / r_p + 1 / r_d}",),
         "Two pools in the ratio that keeps both busy",
     ),
+    Formula(
+        "serving.replicas_placed",
+        "serving",
+        (r"r = min(⌊\frac{n}{t a p}⌋, ⌊\frac{⌈n / D⌉ ⌊D / (t a)⌋}{p}⌋) \text{, the second where } t a ≤ D",),
+        "Replicas that have room",
+    ),
+    Formula(
+        "serving.gpus_filled",
+        "serving",
+        (r"n_s = min(n, ⌈\frac{n}{D}⌉ s ⌊\frac{D}{s}⌋)",),
+        "GPUs that two kinds of replicas fill",
+    ),
+    Formula("serving.domains_needed", "serving", (r"d = ⌈\frac{r p}{⌊D / (t a)⌋}⌉",), "Domains that replicas need"),
+    Formula("serving.gpus_in_domains", "serving", (r"n = max(n, (d - 1) D + 1)",), "GPUs of so many domains"),
     Formula("serving.cost_of_tokens", "serving", (r"c = \frac{n r}{X}",), "Cost and energy of tokens"),
     Formula(
         "serving.break_even_load", "serving", (r"x = \frac{c}{p}",), "Load at which tokens cost what they do elsewhere"

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from pydantic import FailFast, Field
 
 from app.catalog.load import Catalog
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, maximum
 from app.formulas.costs import per_gpu_time
 from app.formulas.serving.kv_cache import sequences_held
+from app.formulas.serving.replicas import domains_needed, gpus_filled, gpus_in_domains
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time, cost_of_tokens, users_served
 from app.plan.band import nan_is_an_answer, record, result
@@ -326,10 +327,13 @@ def of_one_pool(question: ServingQuestion, tried: Tried, limits: Limits, node: i
     size = np.asarray(tried.layout.gpus)
     share = tried.share(question)
     replicas = needed(share, question)
+    gpus = np.asarray(
+        gpus_in_domains(replicas * size, domains_needed(replicas, tried.layout, tried.domain), tried.domain)
+    )
     time = waited(question, tried.first_token, tried.time_per_token)
-    for place in _named(replicas * size, tried.within(limits), time, question.gpus, node):
+    for place in _named(gpus, tried.within(limits), time, question.gpus, node):
         yield Way(
-            gpus=float((replicas * size)[place]),
+            gpus=float(gpus[place]),
             replicas=int(replicas[place]),
             layout=tried.at(place[0]),
             prompts=None,
@@ -354,6 +358,7 @@ def of_two_pools(question: ServingQuestion, pools: Apart, node: int) -> Iterator
         workers = np.ceil(asked / min(rate, taken * pools.sent))
         of_prompts = pool_of(question.prefill_gpus, workers * taken)
         gpus = of_prompts + pool_of(question.decode_gpus, replicas * given)
+        gpus = gpus_of_both(gpus, (pools.prompts.at(where), workers), (answers.layout, replicas), answers.domain)
         kept = pools.in_time(first)
         time = waited(question, first, answers.time_per_token)
         for place in _named(gpus, kept, time, question.gpus, node):
@@ -367,6 +372,13 @@ def of_two_pools(question: ServingQuestion, pools: Apart, node: int) -> Iterator
                 rate=float(pools.each[place] / share[place]),
                 answer=float(answer[place]),
             )
+
+
+def gpus_of_both(gpus: Floats, prompts: tuple[Layout, Array], answers: tuple[Layout, Array], domain: float) -> Floats:
+    """GPUs of a cluster whose domains hold so many replicas of each of two layouts, which take so many [1]."""
+    filled = gpus_filled(domain, prompts[0], answers[0], domain)
+    domains = maximum(domains_needed(prompts[1], prompts[0], domain), domains_needed(answers[1], answers[0], domain))
+    return np.asarray(gpus_in_domains(gpus, maximum(domains, np.ceil(gpus / filled)), domain))
 
 
 def pool_of(given: int | None, gpus: Floats) -> Floats:

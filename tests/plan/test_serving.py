@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.serving.kv_cache import deepest_stage
+from app.formulas.serving.replicas import gpus_filled, replicas_placed
 from app.formulas.serving.serving_arguments import Layout
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
@@ -452,6 +453,44 @@ def test_no_other_share_of_whole_replicas_answers_more(
         carried = min(prompts * taken, answers * given_gpus) * sent
         best = max(best, min(prompts * rate, carried, answers * each))
     assert min(supply[0], workers[0] * each) == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "ranks", "replicas"),
+    [
+        ("gb200", 576, 64, 8),  # one in each of eight racks of 72, not nine
+        ("gb200", 576, 32, 16),
+        ("gb200", 512, 32, 16),  # which leave no more idle
+        ("gb200", 576, 36, 16),
+        ("gb200", 576, 144, 4),  # over two racks each
+        ("h200-sxm", 64, 8, 8),
+    ],
+)
+def test_replicas_stand_whole_in_racks(gpu: str, gpus: int, ranks: int, replicas: int) -> None:
+    asked = {"gpu": gpu, "gpus": gpus, "model": "deepseek-v3", "serving": "aggregated", "tensor_parallel": 1}
+    served = evaluated(**asked, attention_data_parallel=ranks, pipeline_parallel=1).serving
+    assert (served.replicas, served.gpus) == (replicas, replicas * ranks)
+
+
+@settings(max_examples=100, deadline=None)
+@given(racks=st.integers(1, 4), small=st.sampled_from([1, 2, 4, 8, 16]), times=st.sampled_from([1, 2, 4]))
+def test_replicas_of_two_pools_stand_whole_in_racks(racks: int, small: int, times: int) -> None:
+    # so many of the larger in each rack and of the smaller in what they leave: those that any split has room for
+    one, other = Layout(tensor=float(small)), Layout(attention_data=float(small * times))
+    filled = float(gpus_filled(72.0 * racks, one, other, 72.0))
+    for larger in range(int(replicas_placed(72.0 * racks, other, 72.0)) + 1):
+        in_rack = [larger // racks + (rack < larger % racks) for rack in range(racks)]
+        room = sum((72 - each * small * times) // small for each in in_rack)
+        assert room == (filled - larger * small * times) // small
+
+
+def test_a_blank_layout_fills_racks() -> None:
+    asked = {"gpu": "gb200", "gpus": 144, "model": "deepseek-v3", "serving": "aggregated"}
+    served = evaluated(**asked).serving
+    assert served.gpus == 144
+    for ranks in 16, 24, 32, 36, 64, 72:
+        other = evaluated(**asked, attention_data_parallel=ranks, tensor_parallel=1).serving
+        assert other.requests_per_second.typical <= served.requests_per_second.typical * (1 + 1e-9)
 
 
 def test_the_front_falls() -> None:

@@ -158,6 +158,19 @@ def test_a_model_that_fits_no_two_servers_is_served_by_one_pool_of_as_many_as_ho
     assert (found.gpus, found.mode, found.parallelism.gpus) == (gpus, "aggregated", gpus)
 
 
+@pytest.mark.parametrize("ranks", [24, 32, 64])
+def test_a_cluster_has_the_racks_in_which_its_replicas_stand_whole(ranks: int) -> None:
+    asked = {"gpu": "gb200", "model": "deepseek-v3", "serving": "aggregated", "engine": "vllm", "think_time": "20 s"}
+    asked |= {"attention_data_parallel": ranks, "tensor_parallel": 1, "pipeline_parallel": 1, "tpot_limit": "40 ms"}
+    found = sized(**asked | {"gpu": ["gb200"], "users": 60_000, "scale_out": ["infiniband-ndr"]}).fewest_gpus
+    smaller, enough = (
+        evaluate(ServingQuestion.model_validate(asked | {"gpus": gpus}, context={"catalog": CATALOG}), CATALOG, ())
+        for gpus in (found.gpus - 4, found.gpus)  # a node has four
+    )
+    assert smaller.serving.replicas < found.replicas <= enough.serving.replicas
+    assert found.replicas > 2 * (72 // ranks)
+
+
 def test_what_no_cluster_carries_is_said() -> None:
     answer = sized(tpot_limit="1 us")
     assert answer.cheapest is None

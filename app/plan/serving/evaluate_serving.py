@@ -583,7 +583,7 @@ def load_not_held(plan: ServingPlan) -> Finding | None:
     """More requests in flight than the cluster holds at once, with limits or without."""
     tried, question = plan.tried, plan.setting.question
     limited = np.isfinite(min(plan.limits.first_token, plan.limits.time_per_token))
-    replicas = np.floor(question.gpus / np.asarray(tried.layout.gpus))
+    replicas = tried.replicas(question.gpus)
     most = float(np.where(tried.fits, tried.concurrency * replicas, 0.0).max())
     asked = question.concurrency
     if asked is None or (limited and asked <= most):

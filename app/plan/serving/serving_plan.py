@@ -1,7 +1,6 @@
 """How a cluster serves best: layout and load under the limits, in one pool of replicas or in two."""
 
 from dataclasses import dataclass, replace
-from math import floor
 
 import numpy as np
 
@@ -99,10 +98,10 @@ def one_pool(it: Setting, tried: Tried, limits: Limits) -> Operation | None:
         if place is None:
             return None
         layout, concurrency = tried.at(place[0]), float(tried.concurrency[place])
-        workers = floor(gpus / float(layout.gpus))
+        workers = int(tried.replicas(gpus)[place[0], 0])
         rate = float(tried.requests[place] * layout.gpus) * workers
         return Operation(layout, concurrency, workers, None, rate, concurrency * workers)
-    replicas = np.floor(gpus / np.asarray(tried.layout.gpus))
+    replicas = tried.replicas(gpus)
     share = np.maximum.accumulate(replicas * tried.share(question), axis=1)  # more in flight than answer most carry it
     carry = share >= 1 - 1e-9
     soonest = np.argmax(carry, axis=1)[:, None]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from app.catalog.estimate import Estimate
 from app.formulas.arrays import Array
 from app.formulas.serving.batching import answers_alone, steady_state
 from app.formulas.serving.kv_cache import sequences_held
+from app.formulas.serving.replicas import replicas_placed
 from app.formulas.serving.serving_arguments import Layout, ServedModel
 from app.formulas.serving.token_costs import users_served
 from app.formulas.training.divisibility import heads_divide, shape_is_possible
@@ -55,8 +56,19 @@ def stages(gpus: int, domain: int, layers: float) -> list[int]:
     return sorted(count for count in tried if count <= min(gpus, layers, MOST_STAGES))
 
 
+def attention_ranks(gpus: int, domain: int, tensor: int) -> list[int]:
+    """Attention ranks that are tried: powers of two, and as many as fill a whole, a half, a third or a quarter of a
+    domain with so much tensor parallelism [1].
+
+    >>> attention_ranks(144, 72, 2), attention_ranks(16, 8, 1)
+    ([1, 2, 4, 8, 9, 12, 16, 18, 32, 36, 64, 128], [1, 2, 4, 8, 16])
+    """
+    shares = (tensor * parts for parts in (1, 2, 3, 4))
+    return sorted({*powers(gpus), *(domain // share for share in shares if domain % share == 0)})
+
+
 def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> Layout:
-    """Layouts of a replica that divide the model and are no larger than the cluster, along the first of two axes.
+    """Layouts of a replica that divide the model and have room in the cluster, along the first of two axes.
 
     A model that cannot be has none. Tensor parallelism stays in the scale-up domain unless it is asked for; the
     stages of a pipeline may lie over several. Experts lie whole on all GPUs of a replica, or are cut like the rest;
@@ -65,15 +77,17 @@ def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> L
     shape = model.shape
     given = {name: getattr(question, field) for name, field in FIELDS.items()}
     mixture = shape.experts > 0
-    ranks = powers(gpus) if mixture or shape.kv_rank else [1]
     degrees = [given["tensor"]] if given["tensor"] else powers(min(gpus, domain))
+    pipelines = [given["pipeline"]] if given["pipeline"] else stages(gpus, domain, float(shape.layers))
     tensors = [t for t in degrees if shape_is_possible(shape) and heads_divide(shape, t)]
+
+    def ranks(tensor: int) -> list[int]:
+        if given["attention_data"]:
+            return [given["attention_data"]]
+        return attention_ranks(gpus, domain, tensor) if mixture or shape.kv_rank else [1]
+
     tried = []
-    for t, a, p in product(
-        tensors,
-        [given["attention_data"]] if given["attention_data"] else ranks,
-        [given["pipeline"]] if given["pipeline"] else stages(gpus, domain, float(shape.layers)),
-    ):
+    for t, a, p in chain.from_iterable(product([tensor], ranks(tensor), pipelines) for tensor in tensors):
         if t * a * p > gpus:
             continue
         options = {1, t * a} if mixture and a == 1 else {t * a} if mixture else {1}
@@ -81,6 +95,7 @@ def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> L
             if t * a % e == 0 and (e <= 1 or e <= shape.experts):
                 tried.append((t, a, e, p))
     columns = np.array(tried, float).reshape(-1, 4).T
+    columns = columns[:, np.asarray(replicas_placed(gpus, Layout(*columns), domain)) >= 1]
     return Layout(**{name: column[:, None] for name, column in zip(NAMES, columns, strict=True)})
 
 
@@ -144,6 +159,7 @@ class Tried:
         time_per_token, first_token: [s].
         requests: answers per second and GPU [1/s].
         held: the most sequences that each layout holds.
+        domain: GPUs that reach one another over the scale-up link.
     """
 
     layout: Layout
@@ -153,6 +169,7 @@ class Tried:
     first_token: Floats
     requests: Floats
     held: Floats
+    domain: float
 
     @property
     def each(self) -> Floats:
@@ -171,9 +188,13 @@ class Tried:
         """Which fit the memory and keep the limits."""
         return self.fits & (self.time_per_token <= limits.time_per_token) & (self.first_token <= limits.first_token)
 
+    def replicas(self, gpus: int) -> Floats:
+        """Replicas that so many GPUs have room for, for each layout [1]."""
+        return np.asarray(replicas_placed(float(gpus), self.layout, self.domain))
+
     def together(self, gpus: int) -> Floats:
-        """Answers per second of as many replicas as so many GPUs hold [1/s]."""
-        return self.each * np.floor(gpus / np.asarray(self.layout.gpus))
+        """Answers per second of as many replicas as so many GPUs have room for [1/s]."""
+        return self.each * self.replicas(gpus)
 
     def best(self, limits: Limits, gpus: int) -> tuple[int, int] | None:
         """Layout and load of which so many GPUs answer most requests within the limits; ``None`` where none does."""
@@ -221,7 +242,8 @@ def try_layouts(it: Setting, inputs: ServingInputs, layout: Layout, alone: bool 
     full = np.floor(np.maximum(most, 1.0))
     concurrency = np.concatenate([np.minimum(grid, full), full], axis=1)
     times = timed(it, inputs, layout, concurrency, alone)
-    return Tried(layout, concurrency, np.broadcast_to(most >= 1, concurrency.shape), *times, held)
+    fits = np.broadcast_to(most >= 1, concurrency.shape)
+    return Tried(layout, concurrency, fits, *times, held, float(it.cluster.domain))
 
 
 def timed(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from app.formulas.serving.disaggregation import (
     transfer_bytes,
     transfer_time,
 )
+from app.formulas.serving.replicas import gpus_filled, replicas_placed
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time
 from app.plan.scenario import Scenario
@@ -116,10 +117,13 @@ class Prompts:
         """GPUs of a replica."""
         return np.asarray(self.layout.gpus)
 
+    def at(self, place: tuple[int, int]) -> Layout:
+        """The layout of one of them."""
+        return Layout(**{name: float(getattr(self.layout, name)[place[0], 0]) for name in NAMES})
+
     def pool(self, place: tuple[int, int], workers: int) -> PromptPool:
         """So many replicas of one layout and budget."""
-        layout = Layout(**{name: float(getattr(self.layout, name)[place[0], 0]) for name in NAMES})
-        return PromptPool(layout, float(self.budgets[0, place[1]]), workers)
+        return PromptPool(self.at(place), float(self.budgets[0, place[1]]), workers)
 
     def worth_trying(self, *, soon: bool) -> Iterator[tuple[int, int]]:
         """The best replica of each size, smallest first; a larger one only where it computes more on each GPU.
@@ -138,6 +142,28 @@ class Prompts:
                 earliest = float(self.first_token.flat[place])
                 tried[place] = None
         yield from (divmod(place, per_gpu.shape[1]) for place in tried)
+
+
+class Room(NamedTuple):
+    """What scale-up domains leave whole replicas of two pools: GPUs, and replicas for prompts and for answers [1]."""
+
+    gpus: Array = np.inf
+    prompts: Array = np.inf
+    answers: Array = np.inf
+
+
+ANYWHERE = Room()
+"""That of GPUs which reach one another as one."""
+
+
+def room_of(it: Setting, prompts: Layout, answers: Layout) -> Room:
+    """The room of a cluster for replicas of two layouts."""
+    gpus, domain = float(it.question.gpus), float(it.cluster.domain)
+    return Room(
+        gpus_filled(gpus, prompts, answers, domain),
+        replicas_placed(gpus, prompts, domain),
+        replicas_placed(gpus, answers, domain),
+    )
 
 
 SIZES = tuple(f"{pool}_gpus" for pool in POOLS)
@@ -286,7 +312,8 @@ def two_pools(it: Setting, pools: Apart) -> Operation | None:
         if not asked:  # a replica that answers most is never worse
             loads = np.argmax(np.where(in_time, pools.each, -1.0), axis=1, keepdims=True)
         kept, each = (np.take_along_axis(values, loads, axis=1) for values in (in_time, pools.each))
-        counts, workers, supply = shared_out(question, (rate, taken), each, given, pools.sent)
+        room = room_of(it, pools.prompts.at(place), answers.layout)
+        counts, workers, supply = shared_out(question, (rate, taken), each, given, pools.sent, room)
         replicas = np.maximum(workers, 1.0)
         if asked:
             reached, at = share_of_load(question, pools.each * answered, pools.each, answered), 1 / replicas
@@ -327,9 +354,8 @@ def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tr
     requests, rate_of_one = np.zeros_like(pools.each), np.zeros_like(pools.each)
     first = np.full_like(pools.each, np.inf)
     for place, rate, taken in pools.of_prompts():
-        _, workers, supply = shared_out(
-            it.question, (rate, taken), pools.each, np.asarray(answers.layout.gpus), pools.sent
-        )
+        room, given = room_of(it, pools.prompts.at(place), answers.layout), np.asarray(answers.layout.gpus)
+        _, workers, supply = shared_out(it.question, (rate, taken), pools.each, given, pools.sent, room)
         most = np.minimum(supply, workers * pools.each)
         better = most > requests
         requests = np.where(better, most, requests)
@@ -347,7 +373,7 @@ def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tr
 
 
 def shared_out(
-    question: Scenario, prompts: tuple[Array, int], each: Floats, given: Array, sent: Array
+    question: Scenario, prompts: tuple[Array, int], each: Floats, given: Array, sent: Array, room: Room = ANYWHERE
 ) -> tuple[Floats, Floats, Floats]:
     """Replicas for prompts, for answers, and the prompts a second that reach them, for every load of the answers.
 
@@ -361,9 +387,14 @@ def shared_out(
         each: requests a second of one replica for answers.
         given: its GPUs.
         sent: prompts a second whose keys and values one GPU sends or takes.
+        room: what scale-up domains leave them.
     """
     rate, taken = prompts
-    gpus, one, other = float(question.gpus), np.minimum(rate, taken * sent), np.minimum(each, given * sent)
+    gpus, one, other = (
+        np.minimum(float(question.gpus), room.gpus),
+        np.minimum(rate, taken * sent),
+        np.minimum(each, given * sent),
+    )
     most = gpus * np.asarray(pools_rate(one / taken, other / given))
     best = [np.zeros_like(each)] * 3
     for step, by_prompts in product((-1, 0, 1), (True, False)):
@@ -374,9 +405,13 @@ def shared_out(
         elif by_prompts:
             counts = np.maximum(np.floor(most / one) + step, 1.0) * np.ones_like(each)
         else:
-            counts = np.maximum(np.floor((gpus - np.maximum(np.floor(most / other) + step, 1.0) * given) / taken), 0.0)
-        left = gpus - counts * taken if question.decode_gpus is None else float(question.decode_gpus)
-        workers = np.maximum(np.floor(left / given), 0.0)
+            answering = np.minimum(np.maximum(np.floor(most / other) + step, 1.0), room.answers)
+            counts = np.maximum(np.floor((gpus - answering * given) / taken), 0.0)
+        counts = np.minimum(counts, room.prompts)
+        left = gpus - counts * taken
+        if question.decode_gpus is not None:
+            left = np.minimum(left, float(question.decode_gpus))
+        workers = np.clip(np.floor(left / given), 0.0, room.answers)
         supply = np.minimum(counts * rate, np.minimum(counts * taken, workers * given) * sent)
         better = np.minimum(supply, workers * each) > np.minimum(best[2], best[1] * each)
         best = [np.where(better, new, old) for new, old in zip((counts, workers, supply), best, strict=True)]
@@ -496,7 +531,8 @@ def rates_of_pools(
     sent = prompts_carried(1.0, links_between(it, inputs), transfer_bytes(inputs.model, inputs.load))
 
     def answered(question: Scenario) -> Floats:
-        _, workers, supply = shared_out(question, (rates, int(pool.layout.gpus)), each, layout.gpus, sent)
+        room = room_of(it, pool.layout, layout)
+        _, workers, supply = shared_out(question, (rates, int(pool.layout.gpus)), each, layout.gpus, sent, room)
         most: Floats = np.where(kept, np.minimum(supply, workers * each), 0.0).max(axis=1)
         return most
 
