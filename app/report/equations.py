@@ -1095,7 +1095,7 @@ FORMULAS = (
         "Continuous batching: time per token, time to first token",
     ),
     Formula("serving.answers_alone", "serving", (r"TPOT = \frac{p T_{dec}}{1 + α}",), "A pool for answers"),
-    Formula("serving.transfer_bytes", "serving", (r"V = L κ_1 s_i",), "Keys and values between pools"),
+    Formula("serving.transfer_bytes", "serving", (r"V_t = V((1 - g) s_i)",), "Keys and values between pools"),
     Formula("serving.transfer_time", "serving", (r"T = \frac{V}{B}",), "Time to send them"),
     Formula(
         "serving.prompts_carried", "serving", (r"r = \frac{n B}{V}",), "Prompts that the network between pools carries"

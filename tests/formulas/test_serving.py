@@ -119,6 +119,12 @@ def test_the_cache_of_an_8k_prompt_over_400_gb_s(model: ServedModel, megabytes: 
     assert 1e3 * float(transfer_time(volume, 400e9 / 8)) == pytest.approx(milliseconds, rel=1e-3)
 
 
+def test_a_prefix_that_both_pools_hold_is_not_sent() -> None:
+    # memory counts the cached three quarters once in each pool, so a quarter of 1.34 GB is what a prompt adds
+    shared = transfer_bytes(LLAMA, replace(PROMPT, prefix_hits=0.75))
+    assert float(shared) == pytest.approx(float(transfer_bytes(LLAMA, PROMPT)) / 4)
+
+
 def test_between_products_a_layer_of_llama_3_70b_moves_303_kb_a_token() -> None:
     # 2 bytes · (8 · 8,192 + 3 · 28,672) = 303,104; a thousand tokens at 1 TB/s
     moving = replace(LOSSLESS, elementwise_traffic=1)

@@ -13,7 +13,7 @@ from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingC
 def transfer_bytes(model: ServedModel, load: ServingLoad) -> Array:
     """Bytes of keys and values that one prompt leaves, over all layers and heads: what goes from pool to pool.
 
-    L·κ₁·s_i.
+    V((1 - g)·s_i) of one GPU: what is cached of all prompts lies in both pools.
 
     Returns:
         Bytes [B].
@@ -24,7 +24,7 @@ def transfer_bytes(model: ServedModel, load: ServingLoad) -> Array:
     >>> transfer_bytes(MODEL, ServingLoad(input_tokens=1000, output_tokens=1, concurrency=1, token_budget=8192))
     20000000.0
     """
-    return sequence_bytes(model, Layout(), load.input_tokens)
+    return sequence_bytes(model, Layout(), load.prompt)
 
 
 def transfer_time(volume: Array, rate: Array) -> Array:
