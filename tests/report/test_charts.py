@@ -129,6 +129,22 @@ def test_every_colour_is_named_in_the_style_sheet():
     assert all(f"{name}:" in style for name in named | {look.colour[4:-1] for look in chart_style.STYLES.values()})
 
 
+@pytest.mark.parametrize("name", ["scale-up", "infiniband", "ethernet", "pcie", "money", "accent", "muted"])
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_the_names_of_lines_are_read_in_their_colours(name, scheme):
+    """WCAG 2.2, 1.4.3: small text has 4.5:1."""
+
+    def luminance(colour):
+        style = (FOLDER.parent.parent / "static" / "style.css").read_text()
+        shown = re.search(rf"--{colour}: light-dark\((#\w+), (#\w+)\)", style).group(1 + scheme)
+        parts = [int(shown[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(f"chart-{name}"), luminance("paper")))
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
 def test_bars_are_the_numbers_of_the_plan_and_of_its_table(real):
     tables = report_tables.tables(real, CATALOG)
     parts = [part.time.typical for part in real.training.parts if part.time]
