@@ -93,6 +93,9 @@ def test_a_comparison_is_a_chart_of_money_and_time(client: TestClient) -> None:
     assert figure["layout"]["title"]["text"] == "B is the soonest; A is the cheapest to buy."
     two = client.get("/chart/compare.json?a.gpus=512&b.gpus=1024").json()
     assert two["layout"]["title"]["text"] == "B is sooner; A is cheaper to buy."
+    gpus = "a.gpu=mi355x&b.gpu=b300-sxm&c.gpu=gb200&d.gpu=h200-sxm"  # D is late, B and C are dear
+    four = client.get(f"/chart/compare.json?{gpus}").json()["layout"]["title"]["text"]
+    assert four == "No clear difference in time between A, B and C, nor in price between A and D."
     assert "polygon" in client.get(f"/chart/compare.svg?{query}").text
     assert client.get("/chart/compare.svg?b.gpus=many").json()["errors"][0]["pointer"] == "#/b.gpus"
 

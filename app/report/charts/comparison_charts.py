@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from app.catalog.names import listed
 from app.plan.band import Band
 from app.plan.declarations import declared, value_of
 from app.plan.result import Plan
@@ -264,12 +265,26 @@ def _title(compared: Comparison, axes: _Axes) -> str:
     pace, money = AHEAD[serves, len(compared.plans) == 2]
     if quick and quick == cheap:
         return f"{quick} {pace} and {money}"
-    unclear = ("requests", "cost of tokens") if serves else ("time", "price")
+    both = ["requests", "cost of tokens"] if serves else ["time", "price"]
+    fields = zip(both, (axes.across, axes.up), strict=True)
+    unclear = [what + _between(rows[field], able) for what, field in fields]
     if not quick and not cheap:
-        return f"No clear difference in {' or '.join(unclear)}"
+        return f"No clear difference in {(' or ' if unclear == both else ', nor in ').join(unclear)}"
     first = f"{quick} {pace}" if quick else f"No clear difference in {unclear[0]}"
     second = f"{cheap} {money}" if cheap else f"no clear difference in {unclear[1]}"
     return f"{first}; {second}"
+
+
+def _told(row: Difference, place: int) -> bool:
+    """Whether the ranges tell a plan from A in a result."""
+    ratio = row.ratios[place] if row.ratios else None
+    return ratio is not None and abs(ratio.typical) > ALIKE and not is_unclear(ratio)
+
+
+def _between(row: Difference, able: Sequence[int]) -> str:
+    """Which plans a result does not tell apart, where it tells others from A: they are behind."""
+    alike = [place for place in able if place == 0 or not _told(row, place)]
+    return f" between {listed(['ABCD'[place] for place in alike])}" if 1 < len(alike) < len(able) else ""
 
 
 def _first(row: Difference, able: Sequence[int], *, most: bool = False) -> str:
@@ -280,6 +295,4 @@ def _first(row: Difference, able: Sequence[int], *, most: bool = False) -> str:
     known = [(change, place) for place in able if (change := row.changes[place]) is not None]
     best = (max if most else min)(known, default=(0.0, 0))[1]
     others = [best] if best else [place for _, place in known if place]
-    ratios = [row.ratios[place] if row.ratios else None for place in others]
-    told = all(ratio is not None and abs(ratio.typical) > ALIKE and not is_unclear(ratio) for ratio in ratios)
-    return "ABCD"[best] if others and told else ""
+    return "ABCD"[best] if others and all(_told(row, place) for place in others) else ""
