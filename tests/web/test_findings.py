@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.plan.findings import SEVERITIES
-from app.web.application import create_app
-from app.web.settings import Settings
 
 SCENARIOS = (
     "gpu=rubin&gpus=1001&scale_out=infiniband-gdr&management_links=1&catalog_version=2025-01",
@@ -25,12 +22,6 @@ QUESTIONS = (
     *(("/all-reduce", "all-reduce", query) for query in SCENARIOS),
     ("/size", "size", "gpu=h100-sxm&gpus=16&price_gpu_hour=2.95&deadline=1+h"),
 )
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[TestClient]:
-    with TestClient(create_app(Settings(access_log=False, overrides=None))) as client:
-        yield client
 
 
 def words(markup: str) -> str:

@@ -1,23 +1,14 @@
 """Which parts of an answer are written."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from app.plan.long_parts import LONG_PARTS
-from app.web.application import create_app
 from app.web.selection import ALWAYS
-from app.web.settings import Settings
 
 JOB = "gpus=64&model=llama-3-8b"
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[TestClient]:
-    with TestClient(create_app(Settings(access_log=False, overrides=None))) as client:
-        yield client
 
 
 def asked(client: TestClient, path: str) -> Any:
