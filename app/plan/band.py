@@ -13,6 +13,7 @@ from typing_extensions import TypeVar, Unpack, dataclass_transform
 
 from app.catalog.estimate import EARLY, Estimate
 from app.formulas.arrays import rounded
+from app.units import show_range
 
 LOW, HIGH = 0.1, 0.9
 DIGITS = 6
@@ -133,6 +134,15 @@ class Draws(NamedTuple):
     def typical(self) -> float:
         """The typical value alone."""
         return float(self.values.flat[0])
+
+
+def with_range(band: Band | None, unit: str = "") -> str:
+    """A band as text, the typical value and its 80 % range, in its own unit or another; a dash for none.
+
+    >>> with_range(Band(13.4e6, 15.12e6, 17.3e6, "s")), with_range(None)
+    ('175\u202fdays (155–200)', '–')
+    """
+    return "–" if band is None else show_range(band.low, band.typical, band.high, unit or band.unit)
 
 
 Quantity = Band | None

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from app.catalog.load import Catalog
-from app.plan.band import Band
+from app.plan.band import with_range
 from app.plan.cluster import Cluster
 from app.plan.job.shape import model_name
 from app.plan.result import Bottleneck, Plan
 from app.plan.scenario import ModelRequest
-from app.units import percent, show, show_range
+from app.units import percent, show
 
 LIMITS = {
     "compute": "Compute limits it",
@@ -48,11 +48,11 @@ def verdict(plan: Plan, cluster: Cluster, request: ModelRequest, catalog: Catalo
         return f"{gpus} cannot be joined as asked; the findings say what to change."
     if time is None:
         return f"{gpus} cannot train {model} as asked; the findings say what to change."
-    days = _shown(time)
+    days = with_range(time)
     campaign = plan.training.campaign_time
-    calendar = f", {_shown(campaign)} by the calendar" if campaign else ""
+    calendar = f", {with_range(campaign)} by the calendar" if campaign else ""
     moneys = ((costs.capital, "to buy"), (costs.per_run, "for this run"), (costs.rental, "rented"))
-    prices = ", ".join(f"{_shown(band)} {how}" for band, how in moneys if band)
+    prices = ", ".join(f"{with_range(band)} {how}" for band, how in moneys if band)
     price = f" {prices}." if prices else ""
     first = f"{gpus} train {model} on {show(request.training_tokens, '1')} tokens in about {days}{calendar}.{price}"
     if bottleneck.resource is None:
@@ -70,10 +70,6 @@ def _network(cluster: Cluster) -> str:
     if cluster.nodes < 2:
         return ""
     return f" on {cluster.scale_out.name}" if cluster.nics_per_node > 0 else " without network cards"
-
-
-def _shown(band: Band) -> str:
-    return show_range(band.low, band.typical, band.high, band.unit)
 
 
 def _waits_for_latency(plan: Plan) -> bool:

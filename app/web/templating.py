@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from app import __version__
 from app.catalog.load import Catalog
-from app.plan.band import Band
+from app.plan.band import Band, with_range
 from app.plan.scenario import Scenario, group_of, query_of
 from app.plan.serving.serving_request import ServingQuestion
 from app.report import method
@@ -62,17 +62,6 @@ OF_ONE_GPU = ("price_node", "price_gpu_hour")
 """Prices of one kind of GPU: among several they would be said of all."""
 CLUSTERS_FOUND = ("/size", "/explore")
 """Pages that ask for clusters: their addresses carry the job, the limits and the candidates."""
-
-
-def band(value: Band | None) -> str:
-    """A band as text: the typical value and its 80 % range.
-
-    >>> band(Band(13.4e6, 15.12e6, 17.3e6, "s"))
-    '175\u202fdays (155–200)'
-    >>> band(None)
-    '–'
-    """
-    return "–" if value is None else show_range(value.low, value.typical, value.high, value.unit)
 
 
 def percent(value: float | None, digits: int = 2) -> str:
@@ -201,7 +190,7 @@ def plain_band(value: Band | None) -> str:
     >>> plain_band(Band(1.0e6, 1.18e6, 1.3e6, "1/s"))
     '1.18\u202fM (1.00–1.30)'
     """
-    return "–" if value is None else show_range(value.low, value.typical, value.high, "1")
+    return with_range(value, "1")
 
 
 def spaced(text: str) -> str:
@@ -318,7 +307,7 @@ def environment() -> Environment:
         "show": show,
         "show_beside": show_beside,
         "show_message": show_message,
-        "band": band,
+        "band": with_range,
         "percent": percent,
         "percent_band": percent_band,
         "plain_band": plain_band,

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from app.catalog.load import load_catalog
 from app.plan import declarations
-from app.plan.band import Band
+from app.plan.band import Band, with_range
 from app.plan.evaluate import evaluate
 from app.plan.scenario import Scenario, group_of
 from app.units import show, show_difference
@@ -91,7 +91,7 @@ def get(client: TestClient, address: str, status: int = 200) -> Page:
 
 def printed(band: dict[str, Any]) -> str:
     """A band of the API as pages print it."""
-    return templating.band(Band(band["low"], band["typical"], band["high"], band["unit"]))
+    return with_range(Band(band["low"], band["typical"], band["high"], band["unit"]))
 
 
 # Agreement -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from app.formulas.costs import per_gpu_time
 from app.formulas.serving.kv_cache import prefix_bytes, sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time, break_even_load, cost_of_tokens, users_served
-from app.plan.band import Band, Draws
+from app.plan.band import Band, Draws, with_range
 from app.plan.bill_of_materials import draws_or_nan
 from app.plan.job.breakdown import erring
 from app.plan.job.broken_rules import BrokenRule, experts_unused, heads_rule, shape_rules
@@ -51,7 +51,7 @@ from app.plan.serving.two_pools import (
 )
 from app.plan.serving_result import Serving, ServingCosts, ServingPoint
 from app.plan.total_cost import Ownership
-from app.units import parse, show, show_people, show_range
+from app.units import parse, show, show_people
 
 MILLION = parse("1M", "1")
 READABLE = 0.05
@@ -624,4 +624,4 @@ def verdict(serving: Serving, findings: Iterable[Finding], plan: ServingPlan, ca
 
 def _alone(band: Band, unit: str) -> str:
     """A band's typical value, written as it is beside its range."""
-    return show_range(band.low, band.typical, band.high, unit).partition(" (")[0]
+    return with_range(band, unit).partition(" (")[0]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.catalog.names import listed
-from app.plan.band import Band
+from app.plan.band import Band, with_range
 from app.plan.declarations import declared, value_of
 from app.plan.result import Plan
 from app.report.charts import style
@@ -27,7 +27,6 @@ from app.report.charts.style import (
     plain,
     rows,
     sentence,
-    text,
     titled,
     whisker,
 )
@@ -234,7 +233,7 @@ def _point(place: int, across: Band, up: Band, name: str) -> Iterator[Values]:
     crosses = (((across.low, across.high), (up.typical,) * 2), ((across.typical,) * 2, (up.low, up.high)))
     for x, y in crosses:
         yield {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": line, "opacity": 0.6, "hoverinfo": "skip"}
-    said = f"{'ABCD'[place]} {plain(name)}<br>{text(across)}, {text(up)}"
+    said = f"{'ABCD'[place]} {plain(name)}<br>{with_range(across)}, {with_range(up)}"
     yield {
         "type": "scatter",
         "mode": "markers",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from app.plan.band import Band
+from app.plan.band import Band, with_range
 from app.plan.result import AllReduce, Fabric, Plan
 from app.report import tables
 from app.report.charts import style
@@ -37,7 +37,6 @@ from app.report.charts.style import (
     sentence,
     shaded,
     style_of,
-    text,
     upright,
     whisker,
 )
@@ -82,11 +81,11 @@ def _bars(
             "marker": shaded(bar.style),
             **({"error_x": whisker(bar.value)} if bar.base is None else {}),
             "base": [bar.base or 0.0],
-            "hovertemplate": f"{plain(bar.name)}: {bar.text or text(bar.value)}<extra></extra>",
+            "hovertemplate": f"{plain(bar.name)}: {bar.text or with_range(bar.value)}<extra></extra>",
         }
         for row, bar in enumerate(bars)
     ]
-    notes = [label(bar.name, bar.text or text(bar.value), row) for row, bar in enumerate(bars)]
+    notes = [label(bar.name, bar.text or with_range(bar.value), row) for row, bar in enumerate(bars)]
     more: Values = {"annotations": notes}
     if limit is not None:
         more["shapes"] = [upright(limit.typical)]
@@ -138,7 +137,8 @@ def step_parts(plan: Plan) -> Figure:
         return nothing("The step cannot be timed.", subtitle)
     largest = max(timed, key=lambda part: part.time.typical if part.time else 0.0)
     share = largest.time.typical / step.typical if largest.time else 0.0
-    title = f"{named(largest.name)}: the largest part, {text(largest.time)}, {style.share(share)} of {text(step)}"
+    part, whole = with_range(largest.time), with_range(step)
+    title = f"{named(largest.name)}: the largest part, {part}, {style.share(share)} of {whole}"
     bars = [Bar(named(part.name), part.time, resource_look(part.resource, plan)) for part in timed]
     return _bars(sentence(title), subtitle, bars, "Time in one step")
 
@@ -262,7 +262,7 @@ def what_if(plan: Plan) -> Figure:
             f"{RESOURCES[entry.resource]} × {entry.factor:g}",
             entry.step_time,
             resource_look(entry.resource, plan),
-            f"{text(entry.step_time)}, saves {style.share(entry.gain or 0.0)}",
+            f"{with_range(entry.step_time)}, saves {style.share(entry.gain or 0.0)}",
         )
         for entry in tried
     ]
@@ -320,16 +320,16 @@ def fabric_bisection(network: Fabric, scenario: Mapping[str, Any]) -> Figure:
         whole = kept > 0.995
         title = "The fabric is non-blocking: every tier keeps the hosts' full bandwidth" if whole else ""
         title = title or f"The fabric tapers: the top tier keeps {style.share(kept)} of what the hosts can send"
-        title += f", {text(per_gpu)} for each GPU" if per_gpu else ""
+        title += f", {with_range(per_gpu)} for each GPU" if per_gpu else ""
     else:
         cut_in_half = "the cluster" if fabric else "a scale-up domain"
-        title = f"Half of {cut_in_half} can send the other half {text(cuts[-1].one_way)} one way"
+        title = f"Half of {cut_in_half} can send the other half {with_range(cuts[-1].one_way)} one way"
     bars = [
         Bar(
             in_words(cut.tier, "cut"),
             cut.per_gpu,
             style_of(str(scenario["scale_up" if cut.tier == "scale_up" else "scale_out"])),
-            f"{text(cut.per_gpu)}, in all {text(cut.one_way)}",
+            f"{with_range(cut.per_gpu)}, in all {with_range(cut.one_way)}",
         )
         for cut in cuts
     ]
@@ -345,7 +345,7 @@ def costs(plan: Plan) -> Figure:
         return nothing("The price is not known.", subtitle)
     largest = max(parts, key=lambda line: line.cost.typical)
     share = style.share(largest.cost.typical / capital.typical)
-    title = f"{named(largest.name)}: {share} of the capital, {text(capital)}"
+    title = f"{named(largest.name)}: {share} of the capital, {with_range(capital)}"
     bars, base = [], 0.0
     for line in parts:
         price, sum_of_it = show(line.each, "USD"), show(line.cost.typical, "USD")
@@ -371,7 +371,7 @@ def _money(total: Band | None, lines: Sequence[Any], subtitle: str, of: str, axi
         return nothing("The price is not known.", subtitle)
     largest = max(priced, key=lambda line: line.cost.typical)
     share = largest.cost.typical / total.typical
-    title = f"{named(largest.name)}: {style.share(share)} {of}, {text(total)}"
+    title = f"{named(largest.name)}: {style.share(share)} {of}, {with_range(total)}"
     bars = [Bar(named(line.name), line.cost, STYLES["money"]) for line in priced]
     return _bars(sentence(title), subtitle, bars, axis)
 
@@ -384,7 +384,7 @@ def power(plan: Plan) -> Figure:
     if whole is None or not parts:
         return nothing("The power is not known.", subtitle)
     first, most = max(parts, key=lambda part: part[1].typical)
-    title = f"{first} take {style.share(most.typical / whole.typical)} of {text(whole)}"
+    title = f"{first} take {style.share(most.typical / whole.typical)} of {with_range(whole)}"
     network = resource_look("scale_out", plan)
     bars = [Bar(name, value, STYLES["compute"] if name == "Servers" else network) for name, value in parts]
     bars.append(Bar("Together, provisioned", whole, STYLES["accent"]))
@@ -404,7 +404,7 @@ def algorithms(reduce: AllReduce) -> Figure:
     if reduce.time is None or not timed:
         return nothing("The all-reduce cannot be timed.", subtitle)
     ordered = sorted(timed, key=lambda entry: entry.time.typical if entry.time else 0.0)
-    title = f"{in_words(reduce.algorithm, 'algorithm')} takes {text(reduce.time)} for {show(reduce.message, 'B')}"
+    title = f"{in_words(reduce.algorithm, 'algorithm')} takes {with_range(reduce.time)} for {show(reduce.message, 'B')}"
     bars = [
         Bar(
             ", ".join(filter(None, (in_words(entry.algorithm, "algorithm"), in_words(entry.protocol, "protocol")))),

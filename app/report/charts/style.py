@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from app.plan.band import Band
 from app.plan.result import Plan
-from app.units import decades, marks, percent, show_range
+from app.units import decades, marks, percent
 
 Values = dict[str, Any]
 
@@ -221,10 +221,6 @@ def shaded(style: Style) -> Values:
     """The fill of a bar: its colour, and its pattern for those who do not see the colour."""
     pattern = {"shape": style.pattern, "fillmode": "overlay", "fgcolor": PAPER, "fgopacity": 0.45, "size": 7}
     return {"color": style.colour, "line": {"width": 0}, "pattern": pattern if style.pattern else {"shape": ""}}
-
-
-def text(value: Band | None) -> str:
-    return "–" if value is None else show_range(value.low, value.typical, value.high, value.unit)
 
 
 def share(value: float) -> str:

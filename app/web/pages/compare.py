@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from app.catalog.load import Catalog
-from app.plan.band import Band
+from app.plan.band import Band, with_range
 from app.plan.cluster import counterpart
 from app.plan.result import Plan
 from app.plan.scenario import Scenario, another_network
@@ -17,7 +17,7 @@ from app.report.charts import comparison_charts
 from app.report.labels import lower_first
 from app.studies import comparison
 from app.studies.differences import is_unclear
-from app.units import percent, show_range
+from app.units import percent
 from app.web import form
 from app.web.heavy_queue import compute
 from app.web.pages import shared
@@ -281,7 +281,7 @@ def in_words(shown: Band, change: Band, words: tuple[str, str, str], same: str) 
         return f"{does} {what} ({difference(change, change).partition('(')[2]}"
     low, high = sorted((abs(shown.low), abs(shown.high)))
     size = Band(low, abs(shown.typical), high, shown.unit)
-    text = percent_band(size) if shown is change else show_range(size.low, size.typical, size.high, size.unit)
+    text = percent_band(size) if shown is change else with_range(size)
     return f"{does} {text} {direction}"
 
 

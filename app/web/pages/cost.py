@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
 from app.catalog.names import listed
-from app.plan.band import Band
+from app.plan.band import Band, with_range
 from app.plan.recommendation import TIE
 from app.plan.scenario import Scenario
 from app.report import method, tables
@@ -23,7 +23,7 @@ from app.web.answers import CostAnswer, cost_answer
 from app.web.heavy_queue import Stopped, compute
 from app.web.pages.asked_charts import ports_chart, use_chart
 from app.web.pages.shared import PageRoute, question_of
-from app.web.templating import band, page
+from app.web.templating import page
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -104,7 +104,7 @@ def _growth_in_words(phases: Phases[Band | None]) -> str:
     least = min(totals.values(), key=lambda total: total.typical)
     alike = [name for name, total in totals.items() if total.typical <= least.typical * (1 + TIE)]
     names = listed([f"“{name}”" for name in alike])
-    paid = band(least).partition(" (")[0]
+    paid = with_range(least).partition(" (")[0]
     if len(alike) > 1:
         return f"At today’s worth {names} cost the same, {paid}."
     return f"Cheapest at today’s worth: {names}, {paid}."
@@ -125,12 +125,12 @@ def _in_a_sentence(scenario: Scenario, answer: CostAnswer) -> str:
     links = next((row for row in answer.networks if row.family == "nvlink"), None)
     ways = {way.way: way.per_gpu_hour for way in answer.ownership.ways}
     best = ways[answer.ownership.cheapest]
-    said = [f"{planned.name} costs {band(planned.per_port)} a port with its card"] if planned.per_port else []
+    said = [f"{planned.name} costs {with_range(planned.per_port)} a port with its card"] if planned.per_port else []
     if links and links.per_bandwidth and planned.per_bandwidth:
         ratio = planned.per_bandwidth.typical / links.per_bandwidth.typical
         link = links.name.partition(",")[0]
         said.append(f"{ratio:.0f} times as much as {link} for each GB/s of a GPU")
     text = f"At {scenario.gpus:,} GPUs " + ", ".join(said) if said else "This network cannot be built as asked"
     if best:
-        text += f". The cheapest GPU-hour in use costs {band(best)}"
+        text += f". The cheapest GPU-hour in use costs {with_range(best)}"
     return text + "."
