@@ -142,6 +142,7 @@ def media(
     Kept: plans of other sizes need the same few.
 
     Args:
+        prices: the price list, of whose catalogue the parts are.
         length: how far [m].
         near_cage, far_cage: rate of the cage [B/s] and links it carries; the far one is a switch's.
         inside: the optics of an end that has them inside.

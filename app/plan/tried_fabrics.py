@@ -29,8 +29,10 @@ class TriedFabrics:
     tried for.
 
     Attributes:
-        leaves, shared: the leaves that are tried, in lists, and the sizes that these share.
-        designs, switches, kind: the fabrics; the switches of each, and the number of its kind [1].
+        searches, leaves, shared: what is looked for, the leaves that are tried, in lists, and the sizes that these
+            share.
+        designs, switches, kind, taper: the fabrics; the switches of each, the number of its kind, and the taper that it
+            was designed with [1].
         each, list, which, first: all leaves of shared sizes, the list of each and its design; of each size the first of
             its leaves.
         size, leaf, rank, design: where the fabrics of a size that can be built are, of several alike the first, those
@@ -43,6 +45,7 @@ class TriedFabrics:
             cluster [1], and whether its longest links are found together with others'.
         heights, lengths: the longest links of each level of these [m], for each height of the switches above; 0 for
             none.
+        lengths_sold: lengths that cables are sold in [m].
     """
 
     def __init__(self, searches: Sequence[FabricSearch], leaves: TriedLeaves, prices: PriceList) -> None:

@@ -24,7 +24,6 @@ class SteadyState:
         requests: answers of the replica per second [1/s].
         decode: parts of a step that only decodes.
         prompt: time of one prompt's own work [s].
-        prompt_steps: share of the steps that take prompts [1].
         utilisation: share of the time that a rank computes prompts, ρ [1].
     """
 
@@ -33,7 +32,6 @@ class SteadyState:
     requests: Array
     decode: StepParts
     prompt: Array
-    prompt_steps: Array
     utilisation: Array
 
 
@@ -225,6 +223,5 @@ def steady_state(
         requests=load.concurrency / (first + answer),
         decode=_first(parts, np.ndim(tokens)) if np.ndim(tokens) > 1 else parts,
         prompt=prompt,
-        prompt_steps=share,
         utilisation=busy,
     )

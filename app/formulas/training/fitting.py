@@ -60,11 +60,10 @@ class Fitting:
     smallest: Mapping[int, tuple[float, Parallelism]]
 
     @classmethod
-    def of(cls, search: Search, limits: Numbers, enumeration: Enumeration) -> Fitting:
+    def of(cls, limits: Numbers, enumeration: Enumeration) -> Fitting:
         """The candidates that fit. The least recomputation is the quickest: more is only for what does not fit yet.
 
         Args:
-            search: what is searched, several as one.
             limits: memory that may be filled, of each search [B].
             enumeration: the runs that are looked at.
         """

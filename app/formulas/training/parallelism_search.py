@@ -73,7 +73,7 @@ def best_of(
         return quickest_together(searches, budget, quickest, contests)
     merged, limits = Search.merged(searches), np.array([search.limit(budget) for search in searches])
     enumeration = Enumeration.of([search.space for search in searches])
-    fitting = Fitting.of(merged, limits, enumeration).frugal(merged)
+    fitting = Fitting.of(limits, enumeration).frugal(merged)
     if not (timed and fitting.feasible.any()):
         times = fitting.untimed()
     else:

@@ -270,4 +270,4 @@ class _Table:
 
     def _fitting(self, grid: Grid) -> Fitting:
         """What fits of some runs."""
-        return Fitting.of(self.merged, self.limits, Enumeration.some(self.space, grid))
+        return Fitting.of(self.limits, Enumeration.some(self.space, grid))
