@@ -1087,9 +1087,9 @@ FORMULAS = (
         "serving.steady_state",
         "serving",
         (
-            r"TPOT = T_{dec} + ψ φ_{all} (T_{mix} - T_{dec})",
-            r"TTFT = T_0 + T_{prompt} (1 + \text{burst} \frac{C / a - 1}{2} + Q) + \frac{T_{dec}}{2}",
-            r"Q = \frac{q ρ}{2 (1.1 - ρ)}",
+            r"TPOT = T_{dec} + ψ φ_{all} (1 - \frac{1}{C}) (T_{mix} - T_{dec})",
+            r"TTFT = T_0 + T_{prompt} (1 + \text{burst} \frac{C / a - 1}{2} + Q) + w T_{dec}",
+            r"Q = \frac{q ρ}{2 (1.1 - ρ)}, \text{ in waves } Q = w",
             r"C = X (TTFT + TPOT (s_o - 1))",
         ),
         "Continuous batching: time per token, time to first token",

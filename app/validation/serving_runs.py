@@ -56,6 +56,8 @@ AT_ONCE = 8
 """Draws of all rows that are worked out together."""
 FIRST_TOKEN_WEIGHT = 0.35
 """Residuals of the first token count so much: it scatters by 50 % where the same configuration is measured again."""
+FIRST_TOKEN_REACH = 1.0
+"""Logarithm beyond which a first token pulls a fit no more: kernels were compiled meanwhile, or room was lacking."""
 NOT_OF_ALL = ("correction", "tuning", "plain_compute")
 """Constants that some questions alone have; one for the others."""
 Floats = NDArray[np.float64]
@@ -203,7 +205,7 @@ def residuals(data: Points) -> Callable[[Floats], Floats]:
         speed = np.log(np.asarray(throughput(state, data)) / most)
         time = np.log(np.asarray(state.time_per_token) / per_token)
         main = np.where(np.isfinite(most), speed, np.where(np.isfinite(per_token), time, 0.0))
-        start = np.log(np.asarray(state.first_token) / first)
+        start = np.clip(np.log(np.asarray(state.first_token) / first), -FIRST_TOKEN_REACH, FIRST_TOKEN_REACH)
         return np.concatenate([main, FIRST_TOKEN_WEIGHT * np.where(np.isfinite(first), start, 0.0)], axis=-1)
 
     return of

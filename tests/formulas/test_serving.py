@@ -23,7 +23,7 @@ from app.formulas.serving.decode import (
 )
 from app.formulas.serving.disaggregation import pools_rate, transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
-from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingLoad
+from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad
 from app.formulas.serving.serving_examples import GPU, LOSSLESS
 from app.formulas.training.examples import LINKS
 from app.formulas.transformer import parameters
@@ -308,6 +308,26 @@ def test_little_s_law_holds_and_nothing_is_negative(layout: Layout, load: Servin
     answer = float(state.first_token) + float(state.time_per_token) * (float(load.output_tokens) - 1)
     assert float(state.requests) * answer == pytest.approx(float(load.concurrency))
     assert min(float(value) for value in vars(state.decode).values()) >= 0
+
+
+def test_a_request_waits_for_steps_that_are_prepared_and_in_waves_for_the_prompts_in_them() -> None:
+    load = ServingLoad(input_tokens=2000.0, output_tokens=4000.0, concurrency=8.0, token_budget=8192.0)
+    at_once = replace(LOSSLESS, queueing=0)
+    ahead = replace(at_once, steps_ahead=2)
+
+    def first(load: ServingLoad, constants: ServingConstants) -> float:
+        return float(steady_state(LLAMA, GPU, Layout(tensor=4.0), load, constants).first_token)
+
+    state = steady_state(LLAMA, GPU, Layout(tensor=4.0), load, ahead)
+    waited = first(load, ahead) - first(load, at_once)
+    assert waited == pytest.approx(2 * float(state.decode.total), rel=0.02)
+    # the two answers that ended before have followers too, whose prompts those steps hold
+    behind = first(replace(load, waves=1.0), ahead) - first(load, ahead)
+    assert behind == pytest.approx(2 * float(state.prompt), rel=0.02)
+    alone = replace(load, concurrency=1.0, waves=1.0)
+    assert first(alone, ahead) == first(alone, at_once)
+    pair = replace(load, concurrency=2.0)
+    assert first(replace(pair, waves=1.0), ahead) - first(pair, ahead) == pytest.approx(float(state.prompt), rel=0.02)
 
 
 def test_arrays_give_what_numbers_give() -> None:

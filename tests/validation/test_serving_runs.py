@@ -54,8 +54,21 @@ def test_errors_on_the_core_rows_stay_small(report: dict) -> None:
     assert core["tpot"]["mean"] < 0.10
     assert core["tpot"]["p90"] < 0.20
     assert core["throughput"]["median"] < 0.11
-    assert core["ttft"]["median"] < 0.26
+    assert core["ttft"]["median"] < 0.20
     assert set(core["tpot"]["by_engine"]) == {"vllm", "sglang", "tensorrt-llm"}
+
+
+def test_a_first_token_that_waited_for_more_than_the_load_pulls_no_fit_further() -> None:
+    # 67 s where 0.6 are expected are room that lacked, 7 s at four requests kernels that were compiled
+    rows = [row for row in serving_rows.read(serving_rows.MEASUREMENTS, CATALOG)[0] if row.layout][:20]
+    rows = [replace(row, first_token=1.0) for row in rows]
+    data, late, later = (
+        serving_runs.points([replace(row, first_token=time) for row in rows], CATALOG) for time in (1.0, 1e3, 1e5)
+    )
+    logs = np.log([[typical for typical, _ in serving_runs.priors().values()]])
+    usual, far, farther = (serving_runs.residuals(some)(logs) for some in (data, late, later))
+    assert np.array_equal(far, farther)
+    assert not np.array_equal(usual, far)
 
 
 def test_draws_of_all_rows_take_little_memory_and_are_those_of_each_row() -> None:
@@ -267,8 +280,9 @@ def test_sources_left_out_are_predicted_within_the_promised_error_and_band() -> 
     assert core["tpot"]["median"] < 0.09
     assert core["tpot"]["mean"] < 0.11
     assert core["tpot"]["p90"] < 0.22
-    assert core["ttft"]["median"] < 0.27
+    assert core["ttft"]["median"] < 0.21
+    assert core["ttft"]["mean"] < 0.28
     assert core["throughput"]["median"] < 0.10
     for name in ("tpot", "throughput", "ttft"):
         assert 0.75 <= core[name]["coverage"] <= 0.90
-        assert core[name]["width"] < (0.25 if name != "ttft" else 0.8)
+        assert core[name]["width"] < (0.25 if name != "ttft" else 0.6)

@@ -170,17 +170,20 @@ def steady_state(
 
     TPOT = t_dec + ψ·φ·(1 - 1/C)·(t_mix - t_dec), times the stages of a pipeline: t_mix is the step that takes prompts
     too, or the two steps of an engine that runs prompts alone; no answer waits for its own prompt, so of those that
-    come 1 - 1/C delay it. TTFT = start + t_prompt·(1 + burst·(C/a - 1)/2) + t_dec/2 + queue,
-    queue = q·ρ/(2·(1.1 - ρ)) times the time of a prompt: a closed loop keeps it finite where ρ comes near one, and no
-    longer than the prompts of the C/a - 1 others take. Where answers are short TTFT is when C/a·s_i/τ steps are over
-    that each take prompts, t_dec + ψ·(t_mix - t_dec), and no less than those prompts alone: more are not computed.
+    come 1 - 1/C delay it. TTFT = start + t_prompt·(1 + burst·(C/a - 1)/2) + w·t_dec + queue: engines prepare a step
+    while another runs, so that a request waits for w steps where others are in flight. queue = q·ρ/(2·(1.1 - ρ)) times
+    the time of a prompt: a closed loop keeps it finite where ρ comes near one, and no longer than the prompts of the
+    C/a - 1 others take. In waves answers that began one behind another end so, each of those w steps holds the prompt
+    of another request, and the queue is w prompts. Where answers are short TTFT is when C/a·s_i/τ steps are over that
+    each take prompts, t_dec + ψ·(t_mix - t_dec), and no less than those prompts alone: more are not computed.
     Little's law: C = requests·(TTFT + TPOT·(s_o - 1)).
 
     Returns:
         Times [s] and rates [1/s].
 
-    Source: Yu et al., "Orca", 2022 (continuous batching); Little, 1961; Pollaczek–Khinchine for the queue; Reiser,
-    Lavenberg, 1980, for what each of C in a closed loop meets: the other C - 1.
+    Source: Yu et al., "Orca", 2022 (continuous batching); SGLang team, "SGLang v0.4: zero-overhead batch scheduler",
+    2024 (steps prepared ahead); Little, 1961; Pollaczek–Khinchine for the queue; Reiser, Lavenberg, 1980, for what each
+    of C in a closed loop meets: the other C - 1.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
     >>> load = ServingLoad(input_tokens=1, output_tokens=1e6, concurrency=1, token_budget=8192)
@@ -209,9 +212,11 @@ def steady_state(
         prompt = whole * (load.prompt / tokens)
         busy = minimum(share * whole / step, 0.95)
         others = maximum(load.concurrency / layout.attention_data - 1, 0.0)
-        queue = minimum(constants.queueing * busy / (2 * (1.1 - busy)), others) * prompt
+        random = constants.queueing * busy / (2 * (1.1 - busy))
+        queue = minimum(where(load.waves > 0, constants.steps_ahead, random), others) * prompt
+        ahead = constants.steps_ahead * minimum(maximum(load.concurrency - 1, 0.0), 1.0) * decode_time
         burst = 1 + load.burst * others / 2
-        outside = where(load.in_process > 0, 0.0, constants.first_token_time + decode_time / 2 + queue)
+        outside = where(load.in_process > 0, 0.0, constants.first_token_time + ahead + queue)
         answer = per_token * maximum(load.output_tokens - 1, 0.0)
         turn = maximum(decode_time + delay, prompts_time)
         turns = load.concurrency / layout.attention_data * (load.prompt / tokens) * turn

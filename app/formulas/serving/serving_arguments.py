@@ -114,6 +114,7 @@ class ServingLoad:
         accepted_tokens: further tokens that speculation adds to each step [1].
         prompts_alone: 1 if the engine runs prompts in steps of their own, 0 if it mixes them with decoding [1].
         burst: share of the requests that come all at once, at the start of a benchmark [1].
+        waves: 1 if all requests are equally long and each follows the end of another, else 0 [1].
         in_process: 1 if nothing but the model is waited for, as in an offline benchmark, else 0 [1].
     """
 
@@ -125,6 +126,7 @@ class ServingLoad:
     accepted_tokens: Array = 0.0
     prompts_alone: Array = 0.0
     burst: Array = 0.0
+    waves: Array = 0.0
     in_process: Array = 0.0
 
     @property
@@ -184,6 +186,7 @@ class ServingConstants:
         interference: decoding steps' delay by prompts over what all prompts take, ψ [1].
         synchronisation: exponent of the attention ranks that wait for one another [1].
         queueing: time that prompts wait for prompts, over that of a queue with fixed service [1].
+        steps_ahead: steps that have begun or been prepared when a request comes, w [1].
         correction: what engine, family and architecture together differ by [1].
         memory_share: share of the memory that an engine takes, φ [1].
         reserved_memory: bytes for activations, graphs and libraries, R [B].
@@ -221,6 +224,7 @@ class ServingConstants:
     interference: Array
     synchronisation: Array
     queueing: Array
+    steps_ahead: Array
     correction: Array
     memory_share: Array
     reserved_memory: Array

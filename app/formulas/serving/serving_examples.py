@@ -53,6 +53,7 @@ LOSSLESS = ServingConstants(
     interference=1,
     synchronisation=1,
     queueing=1,
+    steps_ahead=0,
     correction=1,
     memory_share=1,
     reserved_memory=0,

@@ -153,9 +153,9 @@ def estimates(it: Setting, catalog: Catalog) -> dict[str, Estimate]:
         by_name |= {f"{name}_compute": products["compute"], f"{name}_half": products["half_tokens"]}
         by_name[f"{name}_peak"] = peak(weights, gpu)
     by_name |= {name: catalog.serving[group][key] for name, (group, key) in SHARED.items()}
-    waves = "prompt_first_" if engine.prompts_alone else "wave_"
-    prefix = waves if arrivals == "waves" else ""
-    by_name |= {name: catalog.serving["batching"][prefix + name] for name in ("interference", "burst")}
+    batching, waves, first = catalog.serving["batching"], arrivals == "waves", "prompt_first_" * engine.prompts_alone
+    by_name["interference"] = batching[f"{first or 'wave_'}interference" if waves else "interference"]
+    by_name["burst"] = batching[f"{first}burst" if waves else "burst"]
     by_name |= {name: getattr(engine, name) for name in ENGINE}
     by_name |= {
         "memory_bandwidth": gpu.memory_bandwidth,
@@ -194,6 +194,7 @@ SHARED = {
     "transfer_rate": ("exchange", "transfer_rate"),
     "synchronisation": ("batching", "synchronisation"),
     "queueing": ("batching", "queueing"),
+    "steps_ahead": ("batching", "steps_ahead"),
     "acceptance": ("batching", "acceptance"),
     "yearly_gain": ("batching", "yearly_gain"),
     "reserved_memory": ("memory", "reserved"),
@@ -358,6 +359,7 @@ def serving_load(it: Setting, take: Callable[[str], Array], concurrency: Array =
         accepted_tokens=question.accepted_tokens,
         prompts_alone=float(it.engine.prompts_alone),
         burst=take("burst") if counted else 0.0,
+        waves=float(question.arrivals == "waves"),
         in_process=float(question.arrivals == "offline"),
     )
 
