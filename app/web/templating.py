@@ -142,7 +142,7 @@ def with_code(text: str) -> Markup:
     return _marked_up(_CODE, r"<code>\1</code>", text)
 
 
-_PAGE = re.compile(r"/(?:catalog|docs|fabric|method)(?![\w/])")
+_PAGE = re.compile(r"/(?:catalog|docs|fabric|method|start)(?![\w/])")
 
 
 def with_links(text: str, root: str) -> Markup:

@@ -217,6 +217,7 @@ def test_the_terms_of_utilisation_and_of_the_run_give_them(plan: Plan):
     run = terms(plan, "training.time_to_train")
     steps = run["D"] / run["B s"]
     assert steps == pytest.approx(plan.training.steps, rel=1e-5)
+    assert run["n"] == plan.training.steps
     assert plan.training.steps * run["T_step"] / run["A"] == pytest.approx(typical(plan.training.time_to_train))
 
 

@@ -6,6 +6,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
+from app import units
 from app.catalog.load import load_catalog
 from app.plan.band import Band
 from app.plan.declarations import results
@@ -130,6 +131,16 @@ def test_every_link_within_the_evidence_has_a_target(client: TestClient) -> None
     for path in ("costs.capital", "training.step_time", "costs.operating"):
         page = client.get(f"/how/{path}?gpus=64").text
         assert {link for link in re.findall(r'href="#([^"]+)"', page) if f'id="{link}"' not in page} == set()
+
+
+def test_the_time_of_a_run_follows_from_what_its_page_shows(client: TestClient) -> None:
+    page = client.get("/how/training.time_to_train").text
+    rows = re.findall(r"<tr><td><var>(.*?)</var></td>.*?<td class=\"number\">(.*?)</td>", page)
+    shown = {symbol: units.parse(value, "s" if symbol == "T_step" else "1") for symbol, value in rows}
+    days = shown["n"] * shown["T_step"] / shown["A"] / 86_400
+    assert days == pytest.approx(148, abs=1)
+    assert 'id="field-evidence-availability" name="availability" type="text" placeholder="98.4' in page
+    assert page.count("/catalog/sources#source-llama-3-herd") == 2  # of the availability, and of the whole
 
 
 def test_shares_are_shown_in_per_cent_and_read_again(client: TestClient) -> None:

@@ -568,6 +568,7 @@ def explanations(setup: JobSetup, training: Training[Draws], memory: Memory[Draw
             (
                 Term("D", "training tokens", request.model.training_tokens, "1"),
                 Term("B s", "tokens of one step", tokens, "1"),
+                Term("n", "steps, D over B s", float(training.steps), "1"),
                 step,
                 Term("A", "share of time that makes progress", training.availability, "1", failures.source),
             ),

@@ -136,6 +136,8 @@ def constants_of(path: str) -> tuple[str, ...]:
 def _constants(path: str, scenario: Scenario, plan: Plan, catalog: Catalog) -> list[Constant]:
     in_force = prices_in_force(scenario, plan, catalog)
     resolved: dict[str, Any] = {**plan.scenario, **{name: estimate.typical for name, estimate in in_force.items()}}
+    if plan.training.availability is not None:
+        resolved["availability"] = plan.training.availability
     bound = form.bind(form.texts(scenario).items(), catalog)
     controls = form.controls(bound, catalog, constants_of(path), resolved)
     return [Constant(control, in_force.get(control.name)) for control in controls]
