@@ -402,6 +402,13 @@ def test_one_node_is_not_said_to_need_a_network_that_cannot_be_built(client: Tes
         assert "Half of a scale-up domain can send the other half" in page
 
 
+def test_a_pasted_measurement_keeps_its_cluster_in_the_address(client: TestClient) -> None:
+    (form,) = [one for one in get(client, "/all-reduce?gpus=16").all("form") if one.get("method") == "post"]
+    assert form["action"] == "/all-reduce?gpus=16#yours"
+    page = client.post(form["action"], data={"gpus": "16", "output": "8388608 2097152 float sum -1 150 55.9 104.8 0"})
+    assert "Read as 16 GPUs" in page.text
+
+
 def test_the_cluster_that_find_names_is_marked_among_those_it_lists(client: TestClient) -> None:
     """7,360 GPUs miss the date by half a day, are cheaper and hardly slower: no reason to leave out the answer."""
     asked = "gpu=b200-sxm&model=llama-3-405b&deadline=60+days"
