@@ -120,7 +120,8 @@ class Kind:
     def summary(self) -> str:
         """How many entries there are and the first few by name, as "12: A, B, C and others"."""
         names = [entry.name for entry in self.entries[:FEW]]
-        return f"{self.count}: {', '.join(names)}{' and others' if self.count > FEW else ''}"
+        between = "; " if any("," in name for name in names) else ", "
+        return f"{self.count}: {between.join(names)}{' and others' if self.count > FEW else ''}"
 
 
 def constant(name: str, estimate: Estimate, catalog: Catalog, *, ports: bool = False) -> Constant:
