@@ -5,6 +5,7 @@ Every answer of the API from 400 up is one of these. Pages use the same sentence
 
 import difflib
 import http
+import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -16,12 +17,27 @@ from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
 from app import units
+from app.catalog.names import listed
+from app.plan.scenario import Scenario
+from app.studies.network_costs import CostQuestion
+from app.studies.own_sweep import CalibrateQuestion
+from app.studies.serving_sizing import ServeSizeQuestion
+from app.studies.sizing import Question
 from app.web import field_examples
 from app.web.field_marks import quantity
 
 MEDIA_TYPE = "application/problem+json"
 INVALID = "urn:railyard:problem:invalid-input"
 NO_FIELDS: Mapping[str, FieldInfo] = {}
+QUESTIONS: Mapping[str, type[BaseModel]] = {
+    "/api/v1/size": Question,
+    "/api/v1/serve/size": ServeSizeQuestion,
+    "/api/v1/cost": CostQuestion,
+    "/api/v1/calibrate": CalibrateQuestion,
+}
+"""Questions that have fields of their own, which others are asked for by mistake."""
+SELECTING = frozenset({("fields",), ("include",), ("exclude",)})
+SELECTED = "This selects parts of the answer: write it into the address, also of a POST, such as ?include=alternatives."
 
 
 class FieldProblem(BaseModel):
@@ -107,9 +123,7 @@ def advice(error: ErrorDetails, fields: Mapping[str, FieldInfo] = NO_FIELDS) -> 
     if kind in bounds:
         return _within(bounds[kind], limits, error, fields)
     if kind == "extra_forbidden":
-        name = str(error["loc"][-1]) if error["loc"] else ""
-        near = difflib.get_close_matches(name[:64], fields, 1, 0.6)
-        return f"There is no such field. {f'The nearest is “{near[0]}”; ' if near else ''}/docs lists all."
+        return _no_field(str(error["loc"][-1]) if error["loc"] else "", fields)
     if kind in ("too_long", "too_short"):
         most = limits["max_length" if kind == "too_long" else "min_length"]
         things = "field" if limits["field_type"] == "Dictionary" else "value"
@@ -143,16 +157,43 @@ def advice(error: ErrorDetails, fields: Mapping[str, FieldInfo] = NO_FIELDS) -> 
     return message if message.endswith((".", "!", "?")) else message + "."
 
 
+def _no_field(name: str, fields: Mapping[str, FieldInfo]) -> str:
+    """What to do about a name that none of these fields has.
+
+    >>> _no_field("deadline", Scenario.model_fields)
+    'There is no such field here; /api/v1/size has it.'
+    """
+    elsewhere = [path for path, question in QUESTIONS.items() if name in question.model_fields]
+    if fields and elsewhere:
+        return f"There is no such field here; {listed(elsewhere)} {'has' if len(elsewhere) == 1 else 'have'} it."
+    near = difflib.get_close_matches(name[:64], fields, 1, 0.6)
+    return f"There is no such field. {f'The nearest is “{near[0]}”; ' if near else ''}/docs lists all."
+
+
 def _within(bound: str, limits: Mapping[str, Any], error: ErrorDetails, fields: Mapping[str, FieldInfo]) -> str:
     """What a number outside its bounds may be, with its unit: a bare one is mostly meant in another than the base."""
     field = fields.get(str(error["loc"][0])) if error["loc"] else None
     kind = quantity(field) if field else None
     if kind is None or kind.unit == "1":
-        return f"Type a number of {bound.format(**{name: _plain(value) for name, value in limits.items()})}."
+        said = f"Type a number of {bound.format(**{name: _plain(value) for name, value in limits.items()})}"
+        return f"{said}{_as_share(error['input']) if limits.get('le') == 1 else ''}."
     shown = bound.format(**{name: units.show(value, kind.unit, 4) for name, value in limits.items()})
     example = field_examples.FIELDS.get(str(error["loc"][0]))
     like = f"“{example}”" if isinstance(example, str) else kind.example
     return f"Type {shown}, like {like}. A number without a unit is in {kind.unit}."
+
+
+def _as_share(typed: object) -> str:
+    """What a share is that was typed as so many per cent.
+
+    >>> _as_share("95"), _as_share(3), _as_share(250)
+    (': 95 % is 0.95', ': 3 % is 0.03', '')
+    """
+    number = float(typed) if isinstance(typed, str | int | float) and _NUMBER.fullmatch(str(typed)) else 0.0
+    return f": {number:g} % is {number / 100:g}" if 2 <= number <= 100 else ""
+
+
+_NUMBER = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
 
 
 def _plain(value: object) -> str:
@@ -173,7 +214,12 @@ def from_validation(error: ValidationError, model: type[BaseModel], prefix: Sequ
         where = pointer([*prefix, *place])
         if item["type"] == "too_short" and any(inside.startswith(f"{where}/") for inside in by_pointer):
             continue  # a list is not counted to its end once a value of it is wrong
-        detail = advice(item, NO_FIELDS if unknown and number >= MOST_ADVISED else model.model_fields)
+        selects = unknown and not prefix and issubclass(model, Scenario) and item["loc"] in SELECTING
+        detail = (
+            SELECTED
+            if selects
+            else advice(item, NO_FIELDS if unknown and number >= MOST_ADVISED else model.model_fields)
+        )
         by_pointer.setdefault(where, FieldProblem(pointer=where, detail=detail))
     return invalid(list(by_pointer.values()))
 

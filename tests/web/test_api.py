@@ -546,6 +546,9 @@ WRONG = [
     ({"nonsense": "1"}, "#/nonsense", "no such field"),
     ({"gpu_s": "1"}, "#/gpu_s", "gpus"),
     ({"a/b~c": "1"}, "#/a~1b~0c", "no such field"),
+    ({"deadline": "60 days"}, "#/deadline", "here; /api/v1/size has it"),
+    ({"term": "3 years"}, "#/term", "here; /api/v1/cost has it"),
+    ({"availability": "95"}, "#/availability", "95 % is 0.95"),
 ]
 
 
@@ -569,6 +572,13 @@ def test_what_cannot_be_understood_is_pointed_to(
     assert [one["pointer"] for one in errors] == [pointer]
     assert advice in errors[0]["detail"]
     assert errors[0]["detail"].endswith(".")
+
+
+@pytest.mark.parametrize("name", ["fields", "include", "exclude"])
+def test_what_selects_parts_of_an_answer_is_not_taken_for_a_field_of_the_body(client: TestClient, name: str) -> None:
+    answer = client.post(f"{API}/plan", json={name: "training"})
+    assert is_problem(answer, 422)
+    assert "into the address, also of a POST" in answer.json()["errors"][0]["detail"]
 
 
 def test_every_wrong_field_is_named_at_once(client: TestClient) -> None:
