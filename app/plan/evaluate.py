@@ -28,7 +28,7 @@ from app.plan.network import Network, design_network, fabric_of, network_of
 from app.plan.network import explain as explain_network
 from app.plan.older_generation import older_is_quicker
 from app.plan.prices import PriceList
-from app.plan.question_findings import of_question
+from app.plan.question_findings import load_left_out, of_question
 from app.plan.recommendation import design_with_rivals, recommend, runs_on_rivals, with_rival
 from app.plan.result import (
     AllReduce,
@@ -198,7 +198,7 @@ def _training(
         scenario=_filled(scenario, network, job, reduction.all_reduce.message),
         findings=by_severity(
             chain(
-                of_question(cluster, scenario, catalog),
+                chain(of_question(cluster, scenario, catalog), load_left_out(scenario)),
                 chain(of_network, job.findings, reduction.findings, of_cost),
                 _of_storage(job, network, scenario),
             )

@@ -29,6 +29,19 @@ def of_question(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> Itera
     yield from other_catalogue(scenario, catalog)
 
 
+LOAD = ("request_rate", "concurrency", "users", "ttft_limit", "tpot_limit")
+"""Fields that say what a cluster is to serve, and how soon."""
+
+
+def load_left_out(scenario: Scenario) -> Iterator[Finding]:
+    """That a plan which trains was given a load to serve."""
+    given = [Scenario.model_fields[name].title or name for name in LOAD if getattr(scenario, name) is not None]
+    if given and scenario.workload == "training":
+        text = f"This plan trains: what is said of serving is left out ({', '.join(given)})."
+        advice = "Ask what the cluster serves."
+        yield Finding("note", "load-left-out", text, ("workload",), advice, {"workload": "serving"})
+
+
 def other_catalogue(scenario: Scenario, catalog: Catalog) -> Iterator[Finding]:
     """That the link of a question was made with another catalogue."""
     if scenario.catalog_version and scenario.catalog_version != catalog.version:

@@ -190,6 +190,7 @@ def test_the_resolved_parallelism_asked_for_again_is_the_same_plan(default: Plan
         ({"gpu": "rubin"}, "not-shipping"),
         ({"nics_per_node": 0}, "no-network"),
         ({"catalog_version": "2025-01"}, "other-catalogue"),
+        ({"users": 300}, "load-left-out"),
         ({"layers": 2, "hidden": 1024}, "borrowed-shape"),
     ],
 )
@@ -197,6 +198,16 @@ def test_what_does_not_fit_together_is_a_finding_that_says_what_to_change(asked:
     found = [finding for finding in plan_of(**asked).findings if finding.code == code]
     assert found
     assert found[0].fields
+
+
+def test_a_load_is_said_to_be_left_out_where_the_plan_trains() -> None:
+    asked = {"gpus": 64, "model": "llama-3-8b", "users": 300, "tpot_limit": 0.033}
+    (left_out,) = [finding for finding in plan_of(**asked).findings if finding.code == "load-left-out"]
+    assert "Users" in left_out.message
+    assert "Limit per token" in left_out.message
+    serves = plan_of(**asked, **left_out.changes)
+    assert serves.serving is not None
+    assert "load-left-out" not in {finding.code for finding in serves.findings}
 
 
 def test_a_network_card_that_is_not_on_sale_is_named_where_nodes_are_joined() -> None:
