@@ -459,12 +459,29 @@ class Held:
         return self.dense / stage_layers + self.routed
 
 
+def held_kv_heads(shape: Shape, tensor: Array) -> Array:
+    """Key-value heads of all ranks of tensor parallelism, max(K, t): fewer than ranks are copied, one to each [1].
+
+    Args:
+        shape: the model, with K of them [1].
+        tensor: t [1].
+
+    Source: NVIDIA, Megatron-Core, ``num_query_groups``.
+
+    >>> shape = Shape(32, 4096, 32, 128, 8, 14336, 1, 128256)
+    >>> [float(held_kv_heads(shape, tensor)) for tensor in (4.0, 16.0)]
+    [8.0, 16.0]
+    """
+    return maximum(shape.kv_heads, tensor)
+
+
 def held_parameters(
     shape: Shape, tensor: Array, pipeline: Array, expert: Array, expert_tensor: Array, stage_layers: Array
 ) -> Held:
     """Parameters that one GPU holds on the fullest pipeline stage.
 
-    Tensor parallelism divides attention, dense blocks and embeddings by t, experts by the degrees e and t_e; the
+    Tensor parallelism divides attention, dense blocks and embeddings by t, experts by the degrees e and t_e, and copies
+    key-value heads that are fewer than its ranks; the
     pipeline leaves ⌈L/p⌉ layers and one of the two embeddings on the first stage.
 
     Args:
@@ -487,6 +504,8 @@ def held_parameters(
     share = shape.expert_share
     block = attention_parameters(shape) + (1 - share) * dense_ffn_parameters(shape)
     block = block + share * shared_expert_parameters(shape)
+    copied = (held_kv_heads(shape, tensor) - shape.kv_heads) * where(shape.latent > 0, 0.0, 1 - shape.linear_share)
+    block = block + 2 * shape.hidden * shape.head_dim * copied
     routed = share * shape.experts * expert_parameters(shape) / (expert * expert_tensor)
     table = shape.vocabulary * shape.hidden / tensor
     embeddings = where(pipeline > 1, table, (2 - shape.tied) * table)
@@ -581,7 +600,7 @@ def attention_activations(shape: Shape, tensor: Array) -> Array:
     1.0
     """
     wide = 2 * shape.heads * (shape.score_dim + shape.output_dim) / 2
-    keys = where(shape.latent > 0, wide, 2 * shape.kv_heads * shape.head_dim)
+    keys = where(shape.latent > 0, wide, 2 * held_kv_heads(shape, tensor) * shape.head_dim)
     gate = shape.attention_gate * shape.heads * shape.head_dim
     full = 2 * (wide + keys + gate) / tensor + where(shape.latent > 0, latent_activations(shape), 0.0)
     linear = 2 * (2 * shape.linear_key_heads + 3 * shape.linear_heads) * shape.linear_dim / tensor

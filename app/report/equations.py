@@ -546,6 +546,9 @@ FORMULAS = (
     Formula("transformer.head_flops", "transformer", (r"F_{head} = 2 h V",)),
     Formula("transformer.training_flops", "transformer", (r"F_{training} = 3 (F + F_{head}) \text{ for each token}",)),
     Formula(
+        "transformer.held_kv_heads", "transformer", (r"K_t = max(K, t)",), "Key-value heads of a rank, times the ranks"
+    ),
+    Formula(
         "transformer.held_parameters",
         "transformer",
         (

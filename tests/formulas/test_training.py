@@ -351,6 +351,20 @@ def test_groups_that_share_a_copy_sum_up_their_gradients():
     assert whole.gather.crosses == 1
 
 
+def test_fewer_key_value_heads_than_ranks_cost_as_much_as_one_to_each():
+    """Eight ranks of one head that all queries share have a copy each: they hold, compute and send eight heads'."""
+    one, eight = (replace(LLAMA, kv_heads=heads) for heads in (1.0, 8.0))
+    spread = replace(ALONE, tensor=8.0, context=2.0, sequence_parallel=1.0)
+
+    def work(model: transformer.Shape) -> list[float]:
+        sent = exchanges(model, JOB, spread, SOFT, LINKS, CAL.bucket)
+        whole = training_step.step(model, JOB, H100, spread, SOFT, CAL, sent)
+        return [float(whole.time), float(memory.memory(model, JOB, spread, SOFT, CAL).total)]
+
+    assert work(one) == pytest.approx(work(eight))
+    assert transformer.training_flops(one, 8192.0) < transformer.training_flops(eight, 8192.0)
+
+
 def test_sharded_parameters_are_all_gathered_embeddings_too():
     """Of 70 M parameters with a vocabulary of 262,144 most are the embeddings': 3 · 2 B of each are sent for all."""
     wide = transformer.Shape(8.0, 256.0, 4.0, 64.0, 4.0, 1024.0, 1.0, 262144.0, tied=1.0)

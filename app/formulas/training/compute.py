@@ -179,7 +179,8 @@ def linear_layers(shape: Shape, parallelism: Parallelism, software: Software) ->
     has_latent = any_(shape.latent > 0)
 
     full = 1 - shape.linear_share
-    qkv = ((1 + shape.attention_gate) * shape.heads + 2 * shape.kv_heads) * shape.head_dim / t
+    kv_heads = transformer.held_kv_heads(shape, t)
+    qkv = ((1 + shape.attention_gate) * shape.heads + 2 * kv_heads) * shape.head_dim / t
     if has_latent:
         queries = where(shape.query_rank > 0, shape.query_rank, shape.heads * shape.score_dim / t)
         qkv = where(shape.latent > 0, queries + shape.kv_rank + shape.rope_dim, qkv)
@@ -358,7 +359,7 @@ def elementwise_bytes(shape: Shape, job: Job, parallelism: Parallelism, permute:
     tokens, inner = parallelism.tokens(job), 4 + 2 * shape.gated
     traffic = 20 * shape.hidden * normed_tokens(job, parallelism)
     traffic = traffic + tokens * 2 * (shape.heads * (shape.score_dim + shape.output_dim)) / t
-    traffic = traffic + tokens * 4 * shape.kv_heads * shape.head_dim / t
+    traffic = traffic + tokens * 4 * transformer.held_kv_heads(shape, t) * shape.head_dim / t
     traffic = traffic + (1 - share) * inner * tokens * shape.ffn_hidden / t
     if any_(share > 0):
         routed = routed_experts(shape, job, parallelism)

@@ -138,7 +138,7 @@ def tensor_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
 
 
 def context_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
-    """Bytes of a rank's own keys and values, 4·T·K·d_h/t, which it sends c - 1 times [B].
+    """Bytes of a rank's own keys and values, 4·T·K·d_h/t or of one head at least, which it sends c - 1 times [B].
 
     Latent attention passes what its keys and values are made of, H·(d_qk + d_v)/2 wide.
 
@@ -149,7 +149,8 @@ def context_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
     2000000.0
     """
     latent_width = shape.heads * (shape.score_dim + shape.output_dim) / 2
-    width = where(shape.latent > 0, latent_width, shape.kv_heads * shape.head_dim)
+    kv_heads = transformer.held_kv_heads(shape, parallelism.tensor)
+    width = where(shape.latent > 0, latent_width, kv_heads * shape.head_dim)
     return 4 * parallelism.tokens(job) * width / parallelism.tensor
 
 
@@ -165,7 +166,8 @@ def head_volumes(shape: Shape, job: Job, parallelism: Parallelism, away: Array) 
     >>> head_volumes(MODEL, JOB, Parallelism(context=2.0), 0.0)  # half of 500 tokens · 2 B · 4,000
     (2000000.0, 0.0)
     """
-    width = shape.heads * (shape.score_dim + shape.output_dim) + 2 * shape.kv_heads * shape.head_dim
+    kv_heads = transformer.held_kv_heads(shape, parallelism.tensor)
+    width = shape.heads * (shape.score_dim + shape.output_dim) + 2 * kv_heads * shape.head_dim
     sent = 2 * parallelism.tokens(job) * width / parallelism.tensor
     return sent * (parallelism.context - 1) / parallelism.context, sent * away
 
