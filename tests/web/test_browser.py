@@ -33,7 +33,8 @@ def test_size_the_default_cluster(planner: Page, web: httpx.Client) -> None:
         "Capital",
         "Time to train",
         "Bottleneck",
-        "Bisection bandwidth per GPU",
+        "Bisection",
+        "per GPU, one way, across the network",
         "Fabric cost per host port",
     ):
         expect(planner.locator(".figures")).to_contain_text(heading)
