@@ -384,13 +384,6 @@ def test_a_form_sent_without_scripts_leads_to_the_short_address(client: TestClie
     assert answer.headers["location"] == "/?gpus=512&message=1+GiB"
 
 
-def test_an_answer_that_is_a_finding_is_said_once(client: TestClient) -> None:
-    page = get(client, "/size?gpu=h100-sxm&gpus=64&model=llama-3-8b&deadline=1+h")
-    text = page.text("verdict").strip()
-    assert text.startswith("The quickest cluster needs")
-    assert text not in page.text("headline").replace(text, "", 1)
-
-
 @pytest.mark.parametrize("gpus", [2, 8])
 def test_one_node_is_not_said_to_need_a_network_that_cannot_be_built(client: TestClient, gpus: int) -> None:
     plan, fabric = get(client, f"/?gpus={gpus}&model=llama-3-8b"), get(client, f"/fabric?gpus={gpus}")
