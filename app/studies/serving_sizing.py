@@ -23,7 +23,7 @@ from app.plan.network import network_of
 from app.plan.question_findings import idle_gpus
 from app.plan.result import Finding
 from app.plan.scenario import ClusterRequest, Count, GpuKey, NetworkRequest, ScaleOutKey, Scenario, check_keys
-from app.plan.serving.evaluate_serving import READABLE
+from app.plan.serving.evaluate_serving import READABLE, unlimited
 from app.plan.serving.serving_breakdown import layout_result, pool_result
 from app.plan.serving.serving_inputs import ServingInputs, Setting, serving_inputs, setting
 from app.plan.serving.serving_request import ServingQuestion
@@ -200,15 +200,10 @@ def slow_finding(question: ServeSizeQuestion, sizing: ServeSizing) -> Iterator[F
     best = sizing.cheapest
     if best is None or question.tpot_limit is not None or not best.tpot > READABLE:
         return
-    yield Finding(
-        "note",
-        "no-limit",
-        f"Nobody said how long a token may take: the cheapest cluster takes {show(best.tpot, 's')}, and a user reads "
-        f"{best.interactivity:.0f} tokens a second.",
-        ("tpot_limit",),
-        f"Say how long it may take, such as {show(READABLE, 's')}.",
-        {"tpot_limit": READABLE},
+    takes = (
+        f"the cheapest cluster takes {show(best.tpot, 's')}, and a user reads {best.interactivity:.0f} tokens a second"
     )
+    yield unlimited(takes, {"tpot_limit": READABLE})
 
 
 def _cost(candidate: ServingCandidate) -> float:

@@ -134,7 +134,11 @@ def test_the_verdict_says_what_where_how_long_for_how_much_and_why(default: Plan
         ({"gpus": 400_000}, "400,000 H100 SXM on InfiniBand NDR 400 cannot be joined", "say what to change."),
         ({"gpus": 8, "model": "llama-3-405b"}, "8 H100 SXM cannot train Llama 3.1 405B", "say what to change."),
         ({"gpus": 64, "nics_per_node": 0}, "64 H100 SXM without network cards cannot train", "say what to change."),
-        ({"gpus": 8}, "8 H100 SXM train", "of the networks NVLink 4 comes first: doubling it would save 2\u202f%."),
+        (
+            {"gpus": 8, "tensor_parallel": 8},
+            "8 H100 SXM train",
+            "of the networks NVLink 4 comes first: doubling it would save 8\u202f%.",
+        ),
         ({"gpus": 64}, "64 H100 SXM on InfiniBand NDR 400 train", "doubling a network would save less than 1\u202f%."),
         (
             {"gpus": 64, "scale_out": "tcp-100"},

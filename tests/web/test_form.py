@@ -172,7 +172,7 @@ def test_a_control_that_was_kept_is_what_it_would_be_if_made_anew(several: list[
 
     kept = [drawn(query) for query in several]
     for query, before in zip(several, kept, strict=True):
-        form._made.cache_clear()
+        form._control_of.cache_clear()
         templating.control.cache_clear()
         assert drawn(query) == before
 

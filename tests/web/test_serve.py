@@ -78,7 +78,7 @@ def test_the_page_links_to_what_a_finding_advises(client: TestClient) -> None:
     link = re.search(r'times what the cluster carries\. <a href="([^"]+)">[\d,]+ GPUs carry it', page.text)
     assert link is not None
     advised = client.get(html.unescape(link[1]))
-    assert "A100 SXM 80 GB serve DeepSeek-V3 to 20\u202fK users" in advised.text
+    assert "A100 SXM 80 GB serve DeepSeek-V3 to 20,000 users" in advised.text
     assert "times what the cluster carries" not in advised.text
 
 

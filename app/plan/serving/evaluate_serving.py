@@ -360,14 +360,19 @@ def no_limit(plan: ServingPlan, time_per_token: float, of_size: OfSize, catalog:
         kept = of_size(limited).operation is not None
     else:
         kept = bool(tried.within(limits_of(question.model_copy(update=limited), catalog.serving["tails"])).any())
-    yield Finding(
+    most = f"this is the most that the cluster serves, at {show(time_per_token, 's')} a token"
+    yield unlimited(most, limited if kept else {})
+
+
+def unlimited(said: str, changes: Mapping[str, Any]) -> Finding:
+    """That nobody said how slow answers may be, what is said for all that, and what changes it."""
+    return Finding(
         "note",
         "no-limit",
-        f"Nobody said how long a token may take: this is the most that the cluster serves, at "
-        f"{show(time_per_token, 's')} a token.",
+        f"Nobody said how long a token may take: {said}.",
         ("tpot_limit",),
         f"Say how long it may take, such as {show(READABLE, 's')}.",
-        limited if kept else {},
+        changes,
     )
 
 
