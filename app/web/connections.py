@@ -23,7 +23,12 @@ from app.web.settings import Settings
 log = logging.getLogger("railyard.connection")
 
 BACKLOG = 512
-"""Connections that the kernel completes before they are accepted here; they may all be accepted at once."""
+"""Connections that the kernel completes before they are accepted here."""
+
+ACCEPTED = 4
+"""Connections that are accepted in one turn of the event loop. 512, of those who connect again and again, take 50 ms,
+and a plan waits for several turns.
+"""
 
 OTHER_FILES = BACKLOG + 64
 """Open files besides the connections admitted: those accepted in one turn of the loop, and the process's own."""

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from app.catalog.toml_files import CatalogError
 from app.web import heap, logs, settings
 from app.web.application import create_app
-from app.web.connections import BACKLOG, Connection, Connections
+from app.web.connections import ACCEPTED, BACKLOG, Connection, Connections
 from app.web.preparation import prepare
 from app.web.worker import Worker
 
@@ -49,7 +49,7 @@ def serve(host: str | None = None, port: int | None = None) -> int:
             server_header=False,
             proxy_headers=True,
             forwarded_allow_ips=options.trusted_proxies,
-            backlog=BACKLOG,
+            backlog=ACCEPTED,
             timeout_keep_alive=options.keep_alive,
             timeout_graceful_shutdown=options.shutdown_grace,
         ),
@@ -96,6 +96,8 @@ class Server(uvicorn.Server):
         self.preparing = prepare(self.app, ahead=self.app.state.forward is None)
         for server in self.servers:
             for listener in server.sockets:
+                with socket(fileno=os.dup(listener.fileno())) as same:  # asyncio's own name for it cannot be told this
+                    same.listen(BACKLOG)
                 host, port = listener.getsockname()[:2]
                 host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
                 log.info("Railyard is at http://%s:%d/", host, port)

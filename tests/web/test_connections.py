@@ -3,6 +3,7 @@
 import json
 import re
 import resource
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -262,6 +263,21 @@ def test_half_open_connections_do_not_keep_others_out(strict: Server) -> None:
         for first in held[:MOST]:  # the oldest went first
             assert rest(first) == b""
     assert metric(strict, 'railyard_connections_closed_total{reason="crowded"}') >= 9 * MOST
+
+
+def test_many_who_connect_while_the_service_is_busy_are_all_answered(tmp_path: Path) -> None:
+    # the kernel completes them, far more than are accepted in one turn of the loop
+    many = connections.BACKLOG // 2
+    with Server(tmp_path / "log") as running, ExitStack() as stack:
+        running.url()
+        running.process.send_signal(signal.SIGSTOP)
+        try:
+            held = [stack.enter_context(connect(running, 0.5)) for _ in range(many)]
+        finally:
+            running.process.send_signal(signal.SIGCONT)
+        for client in held:
+            client.settimeout(20)
+        assert all(map(is_answered, held))
 
 
 def test_idle_connections_make_room_the_longest_idle_first(strict: Server) -> None:
