@@ -4,13 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from app.catalog.entries import ScaleOut
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas import costs
-from app.formulas.arrays import Array
+from app.formulas.arrays import typical_of
 from app.plan.band import nan_is_an_answer
 from app.plan.cluster import Cluster, counterpart, resolve
 from app.plan.communication import Communication, communication
@@ -90,7 +88,7 @@ class Run(NamedTuple):
 
 def cost_of(owned: Ownership, time: float) -> RunCost:
     """What a run of some length [s] typically costs on a cluster that is priced in draws."""
-    return RunCost(typical(owned.per_run(time)), typical(owned.network_per_run(time)))
+    return RunCost(typical_of(owned.per_run(time)), typical_of(owned.network_per_run(time)))
 
 
 def _infiniband_first(*runs: Run) -> tuple[Run, Run]:
@@ -118,11 +116,6 @@ def price_change(change: float) -> str:
     if change >= 1:
         return f"{1 + change:.1f} times as much"
     return f"{percent(abs(change), 1)} {'more' if change > 0 else 'less'}"
-
-
-def typical(values: Array) -> float:
-    """The typical one of some draws."""
-    return float(np.ravel(values)[0])
 
 
 def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: training_job.Job) -> Run:
@@ -207,10 +200,10 @@ def design_with_rivals(scenarios: Iterable[Scenario], catalog: Catalog) -> None:
 
 
 def _rivals(scenarios: Iterable[Scenario], catalog: Catalog) -> Iterator[Scenario]:
-    """The scenarios on the networks that they are held against."""
+    """The scenarios that train on the networks that they are held against."""
     for scenario in scenarios:
         rival = counterpart(catalog.scale_out[scenario.scale_out], catalog)
-        if rival:
+        if rival and scenario.workload == "training":
             yield on_network(scenario, rival.key)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from app.catalog.entries import Gpu
 from app.catalog.load import Catalog
+from app.formulas.arrays import typical_of
 from app.formulas.costs import per_gpu_time
 from app.formulas.serving.token_costs import cost_of_tokens
 from app.plan.band import nan_is_an_answer, record, result
@@ -123,7 +124,7 @@ def variant(scenario: Scenario, catalog: Catalog) -> ServingVariant:
     cluster = network.cluster
     owned = ownership(cluster, network, network.prices)
     plan = plan_serving(setting(scenario, cluster, network, catalog), catalog)
-    second = float(np.ravel(per_gpu_time(owned.total, scenario.gpus, owned.rates.lifetime.draws(), 1.0))[0])
+    second = typical_of(per_gpu_time(owned.total, scenario.gpus, owned.rates.lifetime.draws(), 1.0))
     priced, served = isfinite(second), None if network.unbuildable else plan.operation
     measured = evaluate_operation(plan, served, catalog) if served else None
     rate = float(measured.requests[0]) * scenario.output_tokens / scenario.gpus if measured else None

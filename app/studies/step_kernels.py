@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from app.catalog.load import Catalog
 from app.formulas import transformer
 from app.formulas.arrays import typical_of
@@ -92,7 +90,7 @@ def step_roofline(scenario: Scenario, plan: Plan, catalog: Catalog) -> Roofline 
         return None
     inputs, par = job.setup.inputs, job.chosen
     deep = par.stage_layers(inputs.shape.depth)[0]
-    layers = float(np.ravel(par.micro_batches(inputs.job) * deep)[0])
+    layers = typical_of(par.micro_batches(inputs.job) * deep)
     times = {part.name: part.time.typical for part in plan.training.parts if part.time}
     kernels = [*_linear(inputs, par, layers, times), *_others(inputs, par, layers, times)]
     hardware = inputs.hardware

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from app.catalog.load import Catalog
 from app.formulas import costs
+from app.formulas.arrays import typical_of
 from app.plan.band import interval, record, result
 from app.plan.cluster import counterpart
 from app.plan.job.job import job_on
 from app.plan.network import network_of
-from app.plan.recommendation import TIE, Run, advised, cost_of, price_change, turning_points, typical
+from app.plan.recommendation import TIE, Run, advised, cost_of, price_change, turning_points
 from app.plan.scenario import Scenario, on_network
 from app.plan.total_cost import Ownership, ownership
 from app.studies.curve import Curve, Mark, Series, short
@@ -110,8 +111,8 @@ def _run(scenario: Scenario, key: str, catalog: Catalog) -> OwnedRun | None:
         return None
     time = job_on(network, variant, catalog).training.time_to_train.values
     owned = ownership(network.cluster, network, network.prices)
-    positive = typical(time) > 0 and typical(owned.per_run(time)) > 0
-    return OwnedRun(owned, typical(time)) if positive else None
+    positive = typical_of(time) > 0 and typical_of(owned.per_run(time)) > 0
+    return OwnedRun(owned, typical_of(time)) if positive else None
 
 
 # By situation --------------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def _weighed(situation: str, scenario: Scenario, both: tuple[str, str], catalog:
         slower=runs.slower,
         slower_allowed=turns["slower_allowed"],
         cheaper=-dearer,
-        saved=typical(first.owned.capital.values) - typical(second.owned.capital.values),
+        saved=typical_of(first.owned.capital.values) - typical_of(second.owned.capital.values),
         dearer_allowed=turns["dearer_allowed"],
     )
 
@@ -181,7 +182,7 @@ def break_even(scenario: Scenario, catalog: Catalog) -> Curve | None:
     On the line both runs cost the same; above it Ethernet is the cheaper one. ``None`` where one of them does not run.
     """
     runs = pair(scenario, catalog)
-    if runs is None or not typical(runs.infiniband.owned.network_per_run(runs.infiniband.time)) > 0:
+    if runs is None or not typical_of(runs.infiniband.owned.network_per_run(runs.infiniband.time)) > 0:
         return None
     names = [short(run.owned.cluster.scale_out.key) for run in runs]
     turns = turning_points(runs.infiniband.typical, runs.ethernet.typical)

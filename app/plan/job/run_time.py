@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from app.formulas.arrays import Array, any_
+from app.formulas.arrays import Array, any_, typical_of
 from app.formulas.collectives.group_times import Links
 from app.formulas.records import but
 from app.formulas.training import arguments
@@ -52,7 +52,7 @@ class Ways:
         """Share of the time that makes progress [1]."""
         parameters = size_of(self.setup.inputs.shape).parameters
         cluster, operation = self.setup.cluster, self.setup.request.operation
-        return float(checkpointing(parameters, cluster, operation, self.setup.catalog).progress.ravel()[0])
+        return typical_of(checkpointing(parameters, cluster, operation, self.setup.catalog).progress)
 
     def time_to_train(self, step_time: float) -> float:
         """How long the run takes at a time of its step, failures included [s]."""
