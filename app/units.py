@@ -156,8 +156,7 @@ def parse(text: str | float, unit: str) -> float:
     shown = text if len(text) <= LONGEST else text[:LONGEST] + "…"
     if unit.startswith("USD") and _FOREIGN.search(shown):
         raise ValueError(f"“{shown}”: prices are in US dollars, such as {EXAMPLES[unit]}.")
-    plain = text.replace(MINUS, "-")
-    match = _NUMBER.fullmatch(plain.replace("$", "").replace("USD ", "", 1) if unit.startswith("USD") else plain)
+    match = _number_in(text, unit)
     if not match or len(text) > LONGEST:
         raise ValueError(f"“{shown}” is not a quantity. Type a number with a unit, like {EXAMPLES[unit]}.")
     digits, symbol = re.sub(r"[,_ \u2009\u202f]", "", match[1]), " ".join(match[2].split())
@@ -181,8 +180,14 @@ def names_unit(text: str, unit: str) -> bool:
     """
     if unit == "1" or (unit == "USD" and ("$" in text or "USD" in text)):
         return True
-    match = _NUMBER.fullmatch(text.replace("$", "").replace("USD ", "", 1))
+    match = _number_in(text, unit)
     return bool(match and match[2])
+
+
+def _number_in(text: str, unit: str) -> re.Match[str] | None:
+    """The number of a quantity and what follows it, where it is one: money may have its currency before it."""
+    plain = text.replace(MINUS, "-")
+    return _NUMBER.fullmatch(plain.replace("$", "").replace("USD ", "", 1) if unit.startswith("USD") else plain)
 
 
 def _scaled(digits: str, symbol: str, unit: str) -> float | None:

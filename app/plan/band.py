@@ -145,6 +145,15 @@ def with_range(band: Band | None, unit: str = "") -> str:
     return "–" if band is None else show_range(band.low, band.typical, band.high, unit or band.unit)
 
 
+def alone(band: Band, unit: str = "") -> str:
+    """A band's typical value, written as it is beside its range.
+
+    >>> alone(Band(13.4e6, 15.12e6, 17.3e6, "s"))
+    '175\u202fdays'
+    """
+    return with_range(band, unit).partition(" (")[0]
+
+
 Quantity = Band | None
 """A band; ``None`` where the value cannot be computed, and a finding says why."""
 Q = TypeVar("Q", default=Quantity)

@@ -1,6 +1,7 @@
 """The bill of materials: how many of each part a design needs, and what they cost and draw."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -704,6 +705,8 @@ def _adapters(many: int, cluster: Cluster, prices: PriceList, content: Content) 
 
 
 _Asked = tuple[Wanted, Cages, PriceList, Sampling]
+_Media = tuple[tuple[str, Medium | None], ...]
+"""What is bought for the links of each level."""
 _CABLED: Kept[_Asked, Cabled] = Kept(256)
 """Cables and switches that were counted and priced last: it takes 0.5 ms, and servers of several GPUs have the same
 ports.
@@ -724,19 +727,16 @@ def price_together(designs: Iterable[PricedDesign], sampling: Sampling) -> None:
     """Count and price several designs, so that each finds it done: in one go those of equal switches at equal prices
     that have the same kinds of cables.
     """
-    alike: dict[Hashable, list[_Asked]] = {}
-    for asked in dict.fromkeys((each.wanted, each.cages, each.prices, sampling) for each in designs):
-        if asked not in _CABLED:
-            wanted, *priced = asked
-            media = wanted.media(asked[1], asked[2])
-            alike.setdefault((wanted.choice, wanted.managers, *priced, *media.items()), []).append(asked)
-    for every in alike.values():
-        (first, cages, prices, _), many = every[0], len(every)
-        if many > 1:
-            columns = Wanted.stacked([wanted for wanted, *_ in every])
-            together = _of_one_kind(columns, cages, prices, sampling, first.media(cages, prices))
-            for asked, cabled in zip(every, together.rows(many, sampling), strict=True):
-                _CABLED.add(asked, cabled)
+    alike = defaultdict[tuple[SwitchPair, int, Cages, PriceList, _Media], list[Wanted]](list)
+    for wanted, cages, prices in dict.fromkeys((each.wanted, each.cages, each.prices) for each in designs):
+        if (wanted, cages, prices, sampling) not in _CABLED:
+            media = tuple(wanted.media(cages, prices).items())
+            alike[wanted.choice, wanted.managers, cages, prices, media].append(wanted)
+    for (_, _, cages, prices, media), several in alike.items():
+        if len(several) > 1:
+            together = _of_one_kind(Wanted.stacked(several), cages, prices, sampling, dict(media))
+            for wanted, cabled in zip(several, together.rows(len(several), sampling), strict=True):
+                _CABLED.add((wanted, cages, prices, sampling), cabled)
 
 
 def _of_one_kind(

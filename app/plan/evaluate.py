@@ -198,8 +198,12 @@ def _training(
         scenario=_filled(scenario, network, job, reduction.all_reduce.message),
         findings=by_severity(
             chain(
-                chain(of_question(cluster, scenario, catalog), load_left_out(scenario)),
-                chain(of_network, job.findings, reduction.findings, of_cost),
+                of_question(cluster, scenario, catalog),
+                load_left_out(scenario),
+                of_network,
+                job.findings,
+                reduction.findings,
+                of_cost,
                 _of_storage(job, network, scenario),
             )
         ),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import FailFast, Field
 
 from app.catalog.load import Catalog
-from app.formulas.arrays import Array, maximum
+from app.formulas.arrays import Array, maximum, typical_of
 from app.formulas.costs import per_gpu_time
 from app.formulas.serving.kv_cache import sequences_held
 from app.formulas.serving.replicas import domains_needed, gpus_filled, gpus_in_domains
@@ -412,8 +412,8 @@ def priced(question: ServingQuestion, cluster: Cluster, way: Way, catalog: Catal
     if network.unbuildable:
         return None
     owned = ownership(network.cluster, network, network.prices)
-    second = float(np.ravel(np.asarray(per_gpu_time(owned.total, 1, owned.rates.lifetime.draws(), 1.0)))[0])
-    capital = float(owned.capital.values.flat[0])
+    second = typical_of(per_gpu_time(owned.total, 1, owned.rates.lifetime.draws(), 1.0))
+    capital = owned.capital.typical
     tokens = way.rate * question.output_tokens
     priceable = isfinite(second)
     layout = layout_result(way.layout)
@@ -435,6 +435,6 @@ def priced(question: ServingQuestion, cluster: Cluster, way: Way, catalog: Catal
         capital=capital if isfinite(capital) else None,
         per_hour=HOUR * second if priceable else None,
         per_million_output_tokens=float(cost_of_tokens(second, tokens, MILLION)) if priceable else None,
-        power=float(owned.power.flat[0]),
+        power=typical_of(owned.power),
         query=sized.query(),
     )

@@ -215,11 +215,8 @@ def from_validation(error: ValidationError, model: type[BaseModel], prefix: Sequ
         if item["type"] == "too_short" and any(inside.startswith(f"{where}/") for inside in by_pointer):
             continue  # a list is not counted to its end once a value of it is wrong
         selects = unknown and not prefix and issubclass(model, Scenario) and item["loc"] in SELECTING
-        detail = (
-            SELECTED
-            if selects
-            else advice(item, NO_FIELDS if unknown and number >= MOST_ADVISED else model.model_fields)
-        )
+        fields = NO_FIELDS if unknown and number >= MOST_ADVISED else model.model_fields
+        detail = SELECTED if selects else advice(item, fields)
         by_pointer.setdefault(where, FieldProblem(pointer=where, detail=detail))
     return invalid(list(by_pointer.values()))
 

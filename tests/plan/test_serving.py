@@ -18,7 +18,7 @@ from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import WEIGHT_BYTES, formats, peak, product_format, serving_inputs, setting
 from app.plan.serving.serving_plan import plan_serving, plan_with
 from app.plan.serving.serving_request import ServingQuestion
-from app.plan.serving.two_pools import shared_out
+from app.plan.serving.two_pools import Room, shared_out
 
 CATALOG = load_catalog()
 
@@ -423,10 +423,13 @@ def test_a_million_tokens_cost_what_the_gpus_cost_meanwhile() -> None:
     assert answer.serving.costs.rental.typical == pytest.approx(1e6 * 0.001 / rate)
 
 
+ANYWHERE = Room(np.inf, np.inf, np.inf)  # as on GPUs that reach one another as one
+
+
 def test_a_pool_of_given_size_leaves_the_rest_to_the_other() -> None:
     # 64 GPUs without the 48 for answers are two replicas of 8 for prompts: 2 · 2 requests/s. Six for answers take 6/s.
     counts, workers, supply = shared_out(
-        Scenario(gpus=64, decode_gpus=48), (2.0, 8), np.array([1.0]), np.array([8.0]), np.array([np.inf])
+        Scenario(gpus=64, decode_gpus=48), (2.0, 8), np.array([1.0]), np.array([8.0]), np.array([np.inf]), ANYWHERE
     )
     assert (counts[0], workers[0], supply[0]) == (2, 6, 4)
 
@@ -444,7 +447,7 @@ def test_no_other_share_of_whole_replicas_answers_more(
     gpus: int, taken: int, given_gpus: int, rate: float, each: float, sent: float
 ) -> None:
     counts, workers, supply = shared_out(
-        Scenario(gpus=gpus), (rate, taken), np.array([each]), np.array([float(given_gpus)]), np.array([sent])
+        Scenario(gpus=gpus), (rate, taken), np.array([each]), np.array([float(given_gpus)]), np.array([sent]), ANYWHERE
     )
     assert counts[0] * taken + workers[0] * given_gpus <= gpus
     best = 0.0

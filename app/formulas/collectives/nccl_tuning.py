@@ -118,7 +118,7 @@ def library_times(
 
 
 def _rate(value: Array) -> float:
-    """The same of a rate, which may be too small for a float once it is shared, but is not nothing [B/s].
+    """The typical rate of one cluster, which may be too small for a float once it is shared, but is not nothing [B/s].
 
     >>> _rate(5e-324 / 2)
     1e-300

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.formulas import costs
-from app.formulas.arrays import counted_off, maximum, minimum, where
+from app.formulas.arrays import changes, counted_off, maximum, minimum, where
 from app.formulas.fabric import layouts
 
 Floats = NDArray[np.float64]
@@ -815,8 +815,7 @@ def _runs(racks: Integers, size: int) -> Runs:
     [[0, 3, 4], [3, 1, 1], [5, 5, 6]]
     """
     group = np.arange(len(racks)) // size
-    change = np.flatnonzero((racks[1:] != racks[:-1]) | (group[1:] != group[:-1])) + 1
-    first = np.concatenate(([0], change))
+    first = changes(racks, group)
     return Runs(first, _until_next(first, len(racks)), racks[first])
 
 

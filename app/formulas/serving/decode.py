@@ -318,7 +318,7 @@ def dispatch_time(
     >>> round(1e6 * float(dispatch_time(100.0, EXPERTS, GPU, layout, LOSSLESS)), 3)
     21.0
     """
-    shape, everyone = model.shape, layout.tensor * layout.attention_data
+    shape, everyone = model.shape, layout.stage
     volume = tokens * (shape.hidden * 3 / constants.dispatch_rate)
     domains = maximum(everyone / gpu.domain, 1.0)
     met = maximum(1 / domains, 1 / layout.expert)

@@ -89,7 +89,7 @@ def head_weights(model: ServedModel, layout: Layout) -> Array:
     >>> head_weights(MODEL, Layout(tensor=2))
     50000000.0
     """
-    return model.shape.vocabulary * model.shape.hidden / (layout.tensor * layout.attention_data)
+    return model.shape.vocabulary * model.shape.hidden / layout.stage
 
 
 def deepest_stage(model: ServedModel, layout: Layout) -> Array:

@@ -27,9 +27,8 @@ def replicas_placed(gpus: Array, layout: Layout, domain: Array) -> Array:
     >>> float(replicas_placed(576.0, Layout(attention_data=32.0), 72.0))  # two in each of eight racks, not 18
     16.0
     """
-    stage = layout.tensor * layout.attention_data
-    whole, in_domains = np.floor(gpus / layout.gpus), np.ceil(gpus / domain) * np.floor(domain / stage)
-    return where(stage <= domain, minimum(whole, np.floor(in_domains / layout.pipeline)), whole)
+    whole, in_domains = np.floor(gpus / layout.gpus), np.ceil(gpus / domain) * np.floor(domain / layout.stage)
+    return where(layout.stage <= domain, minimum(whole, np.floor(in_domains / layout.pipeline)), whole)
 
 
 def gpus_filled(gpus: Array, layout: Layout, other: Layout, domain: Array) -> Array:
@@ -53,9 +52,8 @@ def gpus_filled(gpus: Array, layout: Layout, other: Layout, domain: Array) -> Ar
     >>> float(gpus_filled(144.0, Layout(tensor=16.0), Layout(attention_data=32.0), 72.0))
     128.0
     """
-    stage, others = layout.tensor * layout.attention_data, other.tensor * other.attention_data
-    filled = np.ceil(gpus / domain) * (domain - domain % minimum(stage, others))
-    return where(maximum(stage, others) <= domain, minimum(gpus, filled), gpus)
+    filled = np.ceil(gpus / domain) * (domain - domain % minimum(layout.stage, other.stage))
+    return where(maximum(layout.stage, other.stage) <= domain, minimum(gpus, filled), gpus)
 
 
 def domains_needed(replicas: Array, layout: Layout, domain: Array) -> Array:
@@ -74,9 +72,8 @@ def domains_needed(replicas: Array, layout: Layout, domain: Array) -> Array:
     >>> float(domains_needed(5.0, Layout(attention_data=32.0), 72.0))  # two in each
     3.0
     """
-    stage = layout.tensor * layout.attention_data
-    each = maximum(np.floor(domain / stage), 1.0)
-    return where(stage <= domain, np.ceil(replicas * layout.pipeline / each), 1.0)
+    each = maximum(np.floor(domain / layout.stage), 1.0)
+    return where(layout.stage <= domain, np.ceil(replicas * layout.pipeline / each), 1.0)
 
 
 def gpus_in_domains(gpus: Array, domains: Array, domain: Array) -> Array:

@@ -91,14 +91,19 @@ class Layout:
     pipeline: Array = 1.0
 
     @property
+    def stage(self) -> Array:
+        """GPUs of a stage of a replica, t·a [1]."""
+        return self.tensor * self.attention_data
+
+    @property
     def gpus(self) -> Array:
         """GPUs of a replica, t·a·p [1]."""
-        return self.tensor * self.attention_data * self.pipeline
+        return self.stage * self.pipeline
 
     @property
     def expert_tensor(self) -> Array:
         """GPUs that share one expert, t·a/e [1]."""
-        return maximum(self.tensor * self.attention_data / self.expert, 1.0)
+        return maximum(self.stage / self.expert, 1.0)
 
 
 @dataclass(frozen=True)

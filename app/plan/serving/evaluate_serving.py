@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from app.catalog.load import Catalog
+from app.formulas.arrays import typical_of
 from app.formulas.costs import per_gpu_time
 from app.formulas.serving.kv_cache import prefix_bytes, sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout
 from app.formulas.serving.token_costs import answer_time, break_even_load, cost_of_tokens, users_served
-from app.plan.band import Band, Draws, with_range
+from app.plan.band import Draws, alone
 from app.plan.bill_of_materials import draws_or_nan
 from app.plan.job.breakdown import erring
 from app.plan.job.broken_rules import BrokenRule, experts_unused, heads_rule, shape_rules
@@ -174,7 +175,7 @@ def costs_of(
         saved_per_million=Draws(elsewhere - answers * erring(np.size(answers), error), used),
         break_even_load=Draws(np.asarray(break_even_load(answers, elsewhere)), used, error),
     )
-    typical = float(second.flat[0])
+    typical = typical_of(second)
     return costs, typical if np.isfinite(typical) else None
 
 
@@ -618,15 +619,10 @@ def verdict(serving: Serving, findings: Iterable[Finding], plan: ServingPlan, ca
     against = (
         f", {show(abs(saved.typical), 'USD')} {'less' if saved.typical > 0 else 'more'} than elsewhere" if saved else ""
     )
-    price = f" A million output tokens cost {_alone(cost, 'USD')}{against}." if cost else ""
+    price = f" A million output tokens cost {alone(cost, 'USD')}{against}." if cost else ""
     users = show_people(serving.users.low, serving.users.typical, serving.users.high).partition(" (")[0]
     of_them, each = ("user", "") if users in ("1", "under 1") else ("users", " each")
     return (
         f"{question.gpus:,} {gpu} serve {model} to {users} {of_them} at "
-        f"{_alone(serving.interactivity, '1')} tokens a second{each}.{price}"
+        f"{alone(serving.interactivity, '1')} tokens a second{each}.{price}"
     )
-
-
-def _alone(band: Band, unit: str) -> str:
-    """A band's typical value, written as it is beside its range."""
-    return with_range(band, unit).partition(" (")[0]

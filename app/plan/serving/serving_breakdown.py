@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, typical_of
 from app.formulas.serving.batching import steady_state
 from app.formulas.serving.decode import StepBatch, StepParts, step_parts
 from app.formulas.serving.disaggregation import transfer_bytes
@@ -18,7 +18,7 @@ from app.plan.band import Draws
 from app.plan.communication import quicker_links
 from app.plan.serving.serving_inputs import ServingInputs, on_network, residual, serving_inputs
 from app.plan.serving.serving_plan import ServingPlan, overload
-from app.plan.serving.serving_search import NAMES, Tried, asks_for_a_load, envelope, timed, try_layouts, up_to_limits
+from app.plan.serving.serving_search import Tried, asks_for_a_load, envelope, only, timed, try_layouts, up_to_limits
 from app.plan.serving.two_pools import (
     POOLS,
     Operation,
@@ -173,7 +173,7 @@ def bound_by(name: str, phase: str, layout: Layout, concurrency: float, inputs: 
     read = inputs.model.dense_bytes / (constants.memory * gpu.memory_bandwidth)
     sequences = concurrency / float(layout.attention_data * layout.pipeline)
     work = 2 * sequences / (constants.dense_compute * gpu.dense_peak)
-    if name == "attention" or float(np.ravel(np.asarray(read))[0]) >= float(np.ravel(np.asarray(work))[0]):
+    if name == "attention" or typical_of(read) >= typical_of(work):
         return "memory_bandwidth"
     return "compute"
 
@@ -265,7 +265,7 @@ def rates_at_load(
     pools those of a replica of each too."""
     if operation.prompts:
         return rates_of_pools_at_load(plan.setting, changed, operation, operation.prompts, catalog)
-    layout = Layout(**{name: np.array([[getattr(operation.layout, name)]]) for name in NAMES})
+    layout = only(operation.layout)
     _, _, requests = timed(plan.setting, changed, layout, np.array([[operation.sequences]]), alone=False)
     return (requests.ravel() * operation.share_of_time * operation.gpus,)
 
@@ -273,7 +273,7 @@ def rates_at_load(
 def rates_of_one_pool(plan: ServingPlan, changed: ServingInputs, operation: Operation) -> Floats:
     """What replicas of the layout answer a second at most within the limits, for each row of the inputs."""
     it, limits = plan.setting, plan.limits
-    layout = Layout(**{name: np.array([[getattr(operation.layout, name)]]) for name in NAMES})
+    layout = only(operation.layout)
     tried = up_to_limits(try_layouts(it, changed, layout), limits, it, changed)
     most: Floats = np.where(tried.within(limits), tried.requests, 0.0).max(axis=1)
     return most * operation.gpus

@@ -342,7 +342,7 @@ def on_network(gpu: ServingRates, site: Site, layout: Layout) -> ServingRates:
     """The same GPU where groups of a layout's size exchange tokens over the designed network, tapers and all."""
     if not site.matters:
         return gpu
-    share = network_share([(1.0, layout.tensor * layout.attention_data)], "exchange", site)
+    share = network_share([(1.0, layout.stage)], "exchange", site)
     return replace(gpu, scale_out=gpu.scale_out * share)
 
 

@@ -67,6 +67,16 @@ def attention_ranks(gpus: int, domain: int, tensor: int) -> list[int]:
     return sorted({*powers(gpus), *(domain // share for share in shares if domain % share == 0)})
 
 
+def one_of(several: Layout, row: int) -> Layout:
+    """One of the layouts that lie along the first of two axes."""
+    return Layout(**{name: float(getattr(several, name)[row, 0]) for name in NAMES})
+
+
+def only(layout: Layout) -> Layout:
+    """A layout as the only one along the first of two axes."""
+    return Layout(**{name: np.array([[getattr(layout, name)]]) for name in NAMES})
+
+
 def layouts(question: Scenario, model: ServedModel, gpus: int, domain: int) -> Layout:
     """Layouts of a replica that divide the model and have room in the cluster, along the first of two axes.
 
@@ -182,7 +192,7 @@ class Tried:
 
     def at(self, place: int) -> Layout:
         """One of the layouts."""
-        return Layout(**{name: float(getattr(self.layout, name)[place, 0]) for name in NAMES})
+        return one_of(self.layout, place)
 
     def within(self, limits: Limits) -> NDArray[np.bool_]:
         """Which fit the memory and keep the limits."""

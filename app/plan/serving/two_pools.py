@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from app.catalog.load import Catalog
-from app.formulas.arrays import Array
+from app.formulas.arrays import Array, typical_of
 from app.formulas.serving.batching import answers_alone
 from app.formulas.serving.decode import StepParts
 from app.formulas.serving.disaggregation import (
@@ -26,13 +26,14 @@ from app.plan.scenario import Scenario
 from app.plan.serving.serving_inputs import ServingInputs, Setting, on_network
 from app.plan.serving.serving_search import (
     FIELDS,
-    NAMES,
     NO_LIMITS,
     Floats,
     Limits,
     Tried,
     asks_for_a_load,
     layouts,
+    one_of,
+    only,
     powers,
     read_off,
     share_of_load,
@@ -119,7 +120,7 @@ class Prompts:
 
     def at(self, place: tuple[int, int]) -> Layout:
         """The layout of one of them."""
-        return Layout(**{name: float(getattr(self.layout, name)[place[0], 0]) for name in NAMES})
+        return one_of(self.layout, place[0])
 
     def pool(self, place: tuple[int, int], workers: int) -> PromptPool:
         """So many replicas of one layout and budget."""
@@ -147,13 +148,9 @@ class Prompts:
 class Room(NamedTuple):
     """What scale-up domains leave whole replicas of two pools: GPUs, and replicas for prompts and for answers [1]."""
 
-    gpus: Array = np.inf
-    prompts: Array = np.inf
-    answers: Array = np.inf
-
-
-ANYWHERE = Room()
-"""That of GPUs which reach one another as one."""
+    gpus: Array
+    prompts: Array
+    answers: Array
 
 
 def room_of(it: Setting, prompts: Layout, answers: Layout) -> Room:
@@ -373,7 +370,7 @@ def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tr
 
 
 def shared_out(
-    question: Scenario, prompts: tuple[Array, int], each: Floats, given: Array, sent: Array, room: Room = ANYWHERE
+    question: Scenario, prompts: tuple[Array, int], each: Floats, given: Array, sent: Array, room: Room
 ) -> tuple[Floats, Floats, Floats]:
     """Replicas for prompts, for answers, and the prompts a second that reach them, for every load of the answers.
 
@@ -420,7 +417,7 @@ def shared_out(
 
 def link_between(it: Setting, inputs: ServingInputs) -> float:
     """What one GPU sends to the other pool, by typical values [B/s]."""
-    return float(np.ravel(np.asarray(links_between(it, inputs)))[0])
+    return typical_of(links_between(it, inputs))
 
 
 def links_between(it: Setting, inputs: ServingInputs) -> Array:
@@ -523,8 +520,7 @@ def rates_of_pools(
     gpu = on_network(inputs.gpu, it.site, pool.layout)
     load = replace(inputs.load, token_budget=pool.token_budget)
     rate, _ = prompt_pool(inputs.model, gpu, pool.layout, load, inputs.constants)
-    along = Layout(**{name: np.array([[getattr(layout, name)]]) for name in NAMES})
-    answers = up_to_limits(try_layouts(it, inputs, along, alone=True), limits.of_answers, it, inputs, alone=True)
+    answers = up_to_limits(try_layouts(it, inputs, only(layout), alone=True), limits.of_answers, it, inputs, alone=True)
     kept = answers.within(limits.of_answers)
     rates = np.asarray(rate) * shares["prompts"].typical
     each = answers.requests * layout.gpus * shares["answers"].typical

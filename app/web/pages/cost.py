@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.catalog.load import Catalog
 from app.catalog.names import listed
-from app.plan.band import Band, with_range
+from app.plan.band import Band, alone, with_range
 from app.plan.recommendation import TIE
 from app.plan.scenario import Scenario
 from app.report import method, tables
@@ -104,7 +104,7 @@ def _growth_in_words(phases: Phases[Band | None]) -> str:
     least = min(totals.values(), key=lambda total: total.typical)
     alike = [name for name, total in totals.items() if total.typical <= least.typical * (1 + TIE)]
     names = listed([f"“{name}”" for name in alike])
-    paid = with_range(least).partition(" (")[0]
+    paid = alone(least)
     if len(alike) > 1:
         return f"At today’s worth {names} cost the same, {paid}."
     return f"Cheapest at today’s worth: {names}, {paid}."
