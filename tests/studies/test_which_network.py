@@ -5,7 +5,7 @@ import pytest
 
 from app import Scenario, evaluate
 from app.catalog.load import load_catalog
-from app.plan.recommendation import typical
+from app.formulas.arrays import typical_of
 from app.studies.board_brief import BriefQuestion, brief
 from app.studies.network_costs import CostQuestion, cost_study
 from app.studies.which_network import break_even, pair, weighed
@@ -22,7 +22,7 @@ def test_each_network_is_what_a_plan_on_it_says(asked):
         same = asked if own else {name: value for name, value in asked.items() if name == "tuned"}
         plan = evaluate(Scenario(**{**JOB, **same, "scale_out": key}), CATALOG)
         assert run.time == pytest.approx(plan.training.time_to_train.typical, rel=1e-9)
-        assert typical(run.owned.per_run(run.time)) == pytest.approx(plan.costs.per_run.typical, rel=1e-9)
+        assert typical_of(run.owned.per_run(run.time)) == pytest.approx(plan.costs.per_run.typical, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_where_the_answer_turns_both_runs_cost_the_same():
     both = pair(Scenario(**JOB), CATALOG)
     said = evaluate(Scenario(**JOB), CATALOG).recommendation
     infiniband, ethernet = both
-    cost = typical(infiniband.owned.per_run(infiniband.time))
+    cost = typical_of(infiniband.owned.per_run(infiniband.time))
     later = infiniband.time * (1 + said.slower_allowed)
-    assert typical(ethernet.owned.per_run(later)) == pytest.approx(cost, rel=1e-6)
-    dearer = said.dearer_allowed * typical(infiniband.owned.network_per_run(infiniband.time))
-    assert cost + dearer == pytest.approx(typical(ethernet.owned.per_run(ethernet.time)), rel=2e-3)
+    assert typical_of(ethernet.owned.per_run(later)) == pytest.approx(cost, rel=1e-6)
+    dearer = said.dearer_allowed * typical_of(infiniband.owned.network_per_run(infiniband.time))
+    assert cost + dearer == pytest.approx(typical_of(ethernet.owned.per_run(ethernet.time)), rel=2e-3)
 
 
 def test_a_dearer_network_costs_the_run_what_the_share_of_it_says():
@@ -70,7 +70,7 @@ def test_a_dearer_network_costs_the_run_what_the_share_of_it_says():
     rates = run.owned.rates
     supported = 1 + rates.support.typical * rates.lifetime.typical / rates.year
     share = plan.training.time_to_train.typical / rates.lifetime.typical
-    part = typical(run.owned.network_per_run(run.time))
+    part = typical_of(run.owned.network_per_run(run.time))
     assert part == pytest.approx(plan.fabric.cost.typical * supported * share, rel=1e-9)
 
 
