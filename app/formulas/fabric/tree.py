@@ -495,19 +495,22 @@ class LeastParts(NamedTuple):
 def least_parts(asked: FabricRequest) -> LeastParts:
     """What a tree, and any other of equal leaves with more links up, has of each part at least.
 
-    As many spines as the links from below fill, though two tiers take the next divisor of a leaf's links up; so too
-    where rails have spines of their own, which pass on no fewer links than they were given.
+    As many spines as the links from below fill; of two tiers also as many as a leaf's links up come to where each spine
+    has ports for so many of every leaf's. So too where rails have spines of their own, which pass on no fewer links
+    than they were given.
 
-    27 leaves of 21 links up fill 9 spines of 64 ports, of which two tiers take 21:
+    27 leaves of 21 links up have two links to each spine of 64 ports at most, which takes 11 spines; they take 21:
 
     >>> least = least_parts(FabricRequest(nodes=567, rails=1, radix=64, leaf_hosts=21, layout=1).in_whole_numbers())
     >>> [int(part) for part in (least.leaves, least.spines, least.leaf_spine)]
-    [27, 9, 567]
+    [27, 11, 567]
     """
     request, reason, tiers, _, leaves, spine_down, spine_up = _Lowest.of(asked)
     trees, tree_leaves, fewest = _trees(request, leaves)
     down = where(tiers == 2, request.spine_radix, spine_down)
     fewest = where((tiers == 2) | request.separate_rails, minimum(fewest, leaves.up), fewest)
+    from_each_leaf = maximum(request.spine_radix // maximum(tree_leaves, 1), 1)
+    fewest = where(tiers == 2, maximum(fewest, ceil_divide(leaves.up, from_each_leaf)), fewest)
     spines = where(tiers == 1, 0, trees * three_tier_spines(tree_leaves, leaves.up, down, fewest))
     leaf_links = leaves.switches * leaves.up
     passed_on = ceil_of_ratio(leaf_links / request.spine_oversubscription)
