@@ -516,8 +516,13 @@ def _of_uplinks(
 
 def with_own_spines(design: layouts.Design, request: NetworkRequest) -> NetworkRequest | None:
     """The request for spines of each rail's own, where links do not divide evenly over those that rails share."""
+    return own_spines(request) if _uneven(design) else None
+
+
+def own_spines(request: NetworkRequest) -> NetworkRequest | None:
+    """The request for spines of each rail's own, where rails share them."""
     shared = request.topology == "rail-optimized" and request.spine_policy != "rail"
-    return request.model_copy(update={"spine_policy": "rail"}) if shared and _uneven(design) else None
+    return request.model_copy(update={"spine_policy": "rail"}) if shared else None
 
 
 def _uneven(design: layouts.Design) -> bool:

@@ -409,14 +409,21 @@ def _by_prices(every: Sequence[Inputs]) -> dict[PriceList, list[int]]:
     return places
 
 
-def design_together(scenarios: Iterable[Scenario], catalog: Catalog) -> list[Inputs]:
+def design_together(scenarios: Iterable[Scenario], catalog: Catalog, advised: int = 0) -> list[Inputs]:
     """Design the fabrics of several scenarios at once, so that the network of each, from what is handed back, finds its
-    own made.
+    own made; and of so many of the first what may be advised in its place.
     """
     every = [_inputs(scenario, catalog) for scenario in scenarios]
+    likely = [asked for each in every[:advised] if (asked := _likely_advised(*each))]
+    _choose_for([*every, *likely])
+    _choose_advised(every[:advised])
+    return every
+
+
+def _choose_for(every: Sequence[Inputs]) -> None:
+    """Choose the fabrics of some clusters, those at the same prices at once."""
     for prices, places in _by_prices(every).items():
         choose_together([every[place][:2] for place in places], prices)
-    return every
 
 
 def choose_together(clusters: Iterable[tuple[Cluster, NetworkRequest]], prices: PriceList) -> None:
@@ -431,7 +438,15 @@ def price_networks(networks: Iterable[Network], sampling: Sampling) -> None:
     bill_of_materials.price_together(parts, sampling)
 
 
-def choose_advised(every: Sequence[Inputs]) -> None:
+def _likely_advised(cluster: Cluster, request: NetworkRequest, prices: PriceList) -> Inputs | None:
+    """What may be advised in place of what is chosen for a cluster that is too large for two tiers of like switches."""
+    asked = findings.own_spines(request)
+    radix = max((choice.radix for choice in candidates(cluster, request, prices.catalog)), default=0)
+    is_large = cluster.nodes * cluster.nics_per_node > radix * layouts.down_ports(radix, request.oversubscription)
+    return (cluster, asked, prices) if asked and is_large else None
+
+
+def _choose_advised(every: Sequence[Inputs]) -> None:
     """Choose, at once, the fabrics that may be advised in place of those that are chosen for some clusters."""
     for prices, places in _by_prices(every).items():
         clusters = [every[place][:2] for place in places]

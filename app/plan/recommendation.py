@@ -16,7 +16,6 @@ from app.plan.job import job as training_job
 from app.plan.kept import Kept
 from app.plan.network import (
     Network,
-    choose_advised,
     choose_together,
     design_network,
     design_together,
@@ -192,8 +191,8 @@ def design_with_rivals(scenarios: Iterable[Scenario], catalog: Catalog) -> None:
         (each.part(ClusterRequest), each.part(NetworkRequest), each.part(PriceRequest)): each for each in scenarios
     }
     if len(different) > 1:
-        designed = design_together((*different.values(), *_rivals(different.values(), catalog)), catalog)
-        choose_advised(designed[: len(different)])
+        every = *different.values(), *_rivals(different.values(), catalog)
+        designed = design_together(every, catalog, advised=len(different))
         networks = [design_network(*each) for each in designed]
         price_networks(networks[: len(different)], DRAWS)
         price_networks(networks[len(different) :], TYPICAL)

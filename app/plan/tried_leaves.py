@@ -43,8 +43,8 @@ class TriedLeaves:
     """Leaves of some clusters in lists, one for each cluster and the switches of some ports.
 
     Attributes:
-        kinds: what is asked of fabrics but for their leaves and taper.
-        ports: the different ports of switches.
+        asked, ports: what is asked of fabrics but for their switches, leaves and taper, and the ports of switches.
+        kinds: of which of these, and of which ports, each kind of fabric is.
         cluster, port, kind: of each list the number of its cluster, which ports its switches have, and the number of
             its kind.
         nodes_per_rack: nodes that stand in a rack of each list's cluster [1].
@@ -53,8 +53,9 @@ class TriedLeaves:
             are tried, 0 for as few as the taper has, the step from one to the next, and how many are; and the taper.
     """
 
-    kinds: Sequence[layouts.FabricRequest]
+    asked: Sequence[layouts.FabricRequest]
     ports: Sequence[Ports]
+    kinds: Sequence[tuple[int, int]]
     cluster: Integers
     port: Integers
     kind: Integers
@@ -73,17 +74,15 @@ class TriedLeaves:
         different = {id(options.request): options.request for options in several}
         numbers_of = {key: requests.setdefault(request, len(requests)) for key, request in different.items()}
         ports: dict[Ports, int] = {}
-        numbers: dict[tuple[int, Ports], int] = {}
+        numbers: dict[tuple[int, int], int] = {}
         columns, lists = list[tuple[int, int, int, int]](), list[Sizes]()
         for number, options in enumerate(several):
             its_request = numbers_of[id(options.request)]
             for its_ports, sizes in options.sizes.items():
                 port = ports.setdefault(its_ports, len(ports))
-                kind = numbers.setdefault((its_request, its_ports), len(numbers))
+                kind = numbers.setdefault((its_request, port), len(numbers))
                 columns.append((number, port, kind, options.nodes_per_rack))
                 lists.append(sizes)
-        of_number = [*requests]
-        kinds = [of_number[its]._replace(radix=radix, spine_radix=above) for its, (radix, above) in numbers]
         own = np.array([len(its.own) for its in lists])
         counts = own + [len(its.hosts) for its in lists]
         place = np.repeat(np.arange(len(lists)), counts)
@@ -94,7 +93,8 @@ class TriedLeaves:
         up = links_up(hosts, taper, np.array([its.radix for its in lists])[place])
         fewest, ways = np.where(blank, 0, up.fewest), np.where(blank, 1, up.many)
         cluster, port, kind, racks = np.array(columns).T
-        return TriedLeaves(kinds, [*ports], cluster, port, kind, racks, place, hosts, fewest, up.step, ways, taper)
+        leaves = place, hosts, fewest, up.step, ways, taper
+        return TriedLeaves([*requests], [*ports], [*numbers], cluster, port, kind, racks, *leaves)
 
     def at(self, clusters: Sequence[int], kept: Booleans | None = None) -> "TriedLeaves":
         """Those of some clusters, numbered anew; of these the sizes of a mask, if not all."""
@@ -157,20 +157,27 @@ class TriedLeaves:
     @cached_property
     def _columns(self) -> layouts.FabricRequest:
         """What is asked of each kind: a column, or a number where all are alike."""
-        return layouts.FabricRequest(*(
-            values[0] if len(set(values)) == 1 else np.array(values) for values in zip(*self.kinds, strict=True)
-        ))  # fmt: skip
+        request, port = np.array(self.kinds).T
+        radix, above = (_column(ends, port) for ends in zip(*self.ports, strict=True))
+        asked = (_column(values, request) for values in zip(*self.asked, strict=True))
+        return layouts.FabricRequest(*asked)._replace(radix=radix, spine_radix=above)
+
+    def of_kind(self, kind: int) -> layouts.FabricRequest:
+        """What is asked of fabrics of a kind, in numbers."""
+        request, port = self.kinds[kind]
+        radix, above = self.ports[port]
+        return self.asked[request]._replace(radix=radix, spine_radix=above)
 
     def requests(self, kind: Integers) -> layouts.FabricRequest:
         """What is asked of fabrics of some kinds, a number where it is the same of all."""
         if len(self.kinds) == 1:
-            return self.kinds[0]
+            return self.of_kind(0)
         columns = self._columns
         return layouts.FabricRequest(*(its[kind] if isinstance(its, np.ndarray) else its for its in columns))
 
     def fabrics(self, kind: Integers, leaves: Leaves) -> layouts.FabricRequest:
         """Fabrics of some kinds and leaves, in columns; one alone in numbers."""
-        return fabrics_of(self.kinds[kind[0]] if len(kind) == 1 else self.requests(kind), leaves)
+        return fabrics_of(self.of_kind(kind[0]) if len(kind) == 1 else self.requests(kind), leaves)
 
     @cached_property
     def shared(self) -> "SharedSizes":
@@ -256,3 +263,8 @@ class SharedSizes(NamedTuple):
     size: Integers
     leaves: TriedLeaves
     number: Integers
+
+
+def _column(values: Sequence[Any], which: Integers) -> Any:
+    """Which of some values each has, or the one that all have."""
+    return values[0] if len(set(values)) == 1 else np.array(values)[which]
