@@ -91,6 +91,45 @@ def room_for(connections: int) -> int:
     return room
 
 
+class HeadWithBody:
+    """A transport that sends the head of an answer with what follows it in the same turn of the event loop.
+
+    Uvicorn writes each by itself: of a small answer that is twice the work of sending it.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.transport = transport
+        self.loop = loop
+        self.head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send it now, or in this turn of the loop where it is a head."""
+        if self.head or not (data.startswith(b"HTTP/1.1 ") and data.endswith(b"\r\n\r\n")):
+            head, self.head = self.head, b""
+            self.transport.write(head + data)
+        else:
+            self.head = data
+            self.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send the head that is held back, if there is one."""
+        if self.head:
+            self.write(b"")
+
+    def write_eof(self) -> None:
+        """Say that nothing follows."""
+        self.flush()
+        self.transport.write_eof()
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        self.flush()
+        self.transport.close()
+
+
 class Connection(HttpToolsProtocol):
     """One connection. A request arrives in two parts, head and body, and has a time for each."""
 
@@ -116,7 +155,7 @@ class Connection(HttpToolsProtocol):
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(HeadWithBody(transport, self.loop))  # type: ignore[arg-type]
         if self.registry.make_room():
             self.registry.open.add(self)
             self._start_clock()

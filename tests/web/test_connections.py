@@ -1,5 +1,6 @@
 """What one connection may do, tried on a running server: sizes, times, and how many there may be."""
 
+import asyncio
 import json
 import re
 import resource
@@ -338,3 +339,56 @@ def test_a_client_that_hangs_up_is_no_failure_of_ours(strict: Server) -> None:
     events = [json.loads(line) for line in text.splitlines()]
     left = [one for one in events if one.get("status") == 499]
     assert {one["level"] for one in left} == {"info"}
+
+
+class Wire:
+    """A transport that keeps what it is told, in its order."""
+
+    def __init__(self):
+        self.told = []
+
+    def write(self, data):
+        self.told.append(data)
+
+    def close(self):
+        self.told.append("close")
+
+    def write_eof(self):
+        self.told.append("eof")
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "sent"),
+    [
+        (lambda joined: (joined.write(HEAD), joined.write(b"{}")), [HEAD + b"{}"]),
+        (lambda joined: (joined.write(HEAD), joined.close()), [HEAD, "close"]),
+        (lambda joined: (joined.write(HEAD), joined.write_eof()), [HEAD, "eof"]),
+        (lambda joined: (joined.write(HEAD), joined.write(HEAD)), [HEAD + HEAD]),
+        (lambda joined: joined.write(b"{}"), [b"{}"]),
+    ],
+)
+def test_a_head_is_sent_with_what_follows_it(told, sent):
+    """In one go: a packet, and a call of the system, fewer for every answer."""
+    wire = Wire()
+
+    async def tell():
+        told(connections.HeadWithBody(wire, asyncio.get_running_loop()))
+
+    asyncio.run(tell())
+    assert wire.told == sent
+
+
+def test_a_head_that_nothing_follows_is_sent_in_the_same_turn():
+    """As of HEAD, and of a file whose first part takes long."""
+    wire = Wire()
+
+    async def tell():
+        connections.HeadWithBody(wire, asyncio.get_running_loop()).write(HEAD)
+        assert not wire.told
+        await asyncio.sleep(0)
+        assert wire.told == [HEAD]
+
+    asyncio.run(tell())
