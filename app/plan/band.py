@@ -260,7 +260,11 @@ def _bands(draws: Mapping[tuple[int, str], Draws], sourced: bool) -> dict[tuple[
         its["typical"] = value
         its["high"] = value if value > above else above
         its["unit"] = key[1]
-        its["sources"], its["projected"] = rest
+        sources, projected = rest  # else the defaults of the class, which are not written
+        if sourced:
+            its["sources"] = sources
+        if projected:
+            its["projected"] = projected
         bands[key] = band
     return bands
 

@@ -206,8 +206,9 @@ def _with(part: Any, tree: Tree | None) -> Any:
         return part
     if isinstance(part, tuple):
         return [_with(inner, tree) for inner in part]
-    inside: Mapping[str, Any] = part if isinstance(part, Mapping) else vars(part)
-    return {name: _with(inside[name], inner) for name, inner in tree.items() if name in inside}
+    if isinstance(part, Mapping):
+        return {name: _with(part[name], inner) for name, inner in tree.items() if name in part}
+    return {name: _with(getattr(part, name), inner) for name, inner in tree.items() if hasattr(part, name)}
 
 
 def _without(part: Any, tree: Tree | None) -> Any:
