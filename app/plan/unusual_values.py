@@ -236,11 +236,16 @@ def _meant(value: float, usual: Usual) -> tuple[bool, str]:
     """Whether a value looks like a number without its unit, and the text that was probably meant; blank if unknown.
 
     The number is given each unit that people write; it may itself have been typed with another of them, where that
-    makes it shorter. What falls into the usual range goes first, then what is at least not unusual.
+    makes it about as short as it can be. What falls into the usual range goes first, then what is at least not unusual.
 
     >>> rent = Usual.read("1.99 USD/h", "2.95 USD/h", "5 USD/h", "USD/s")
     >>> [_meant(units.parse(text, "USD/s"), rent) for text in ("2.95", "21500 USD/h", "300 USD/h")]
     [(True, '2.95 USD/h'), (False, '21500 USD/year'), (False, '')]
+
+    Two weeks are 336 hours, which nobody types:
+
+    >>> _meant(units.parse("2 weeks", "s"), Usual.read("3 years", "5 years", "8 years", "s"))
+    (False, '')
     """
     spellings = [text for text in SPELLINGS[usual.unit] if text != "%" or usual.high <= 1]
     worths = {text: units.parse(f"1 {text}", usual.unit) for text in spellings}
@@ -255,10 +260,10 @@ def _meant(value: float, usual: Usual) -> tuple[bool, str]:
     def met(read: float) -> bool:
         return usual.low <= read * (1 + 1e-9) and read <= usual.high * (1 + 1e-9)
 
-    bare = [value] if _tidy(value) else []
-    typed = [value / worth for worth in worths.values() if _tidy(value / worth)]
-    shorter = [number for number in typed if not bare or len(_text(number)) < len(_text(value))]
-    shorter.sort(key=lambda number: len(_text(number)))
+    typed = sorted((number for worth in (1.0, *worths.values()) if _tidy(number := value / worth)), key=_length)
+    short = [number for number in typed if _length(number) <= _length(typed[0]) + 1]
+    bare = [value] if value in short else []
+    shorter = [number for number in short if not bare or _length(number) < _length(value)]
     for numbers, fits in ((bare, met), (shorter, met), (bare, lambda read: not _far(read, usual))):
         for number in numbers:
             if text := nearest(number, fits):
@@ -268,6 +273,11 @@ def _meant(value: float, usual: Usual) -> tuple[bool, str]:
 
 def _tidy(number: float) -> bool:
     return isclose(number, float(f"{number:.{TIDY}g}"), rel_tol=1e-12)
+
+
+def _length(number: float) -> int:
+    """Characters that one types for a number."""
+    return len(_text(number))
 
 
 def _text(number: float) -> str:
