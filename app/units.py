@@ -514,14 +514,18 @@ def marks(low: float, high: float, unit: str, count: int = 5) -> list[tuple[floa
     return [(value * worth, _dress(_digits(value, 4), unit, name) if place else "0") for value, place in texts]
 
 
-def decades(low: float, high: float, unit: str, count: int = 6) -> list[tuple[float, str]]:
-    """Marks between two ends for a logarithmic axis, with their text: powers of ten, of a thousand where those are too
-    many; 1, 2 and 5 in one unit where the ends are near each other.
+def decades(low: float, high: float, unit: str) -> list[tuple[float, str]]:
+    """Marks between two ends for a logarithmic axis, with their text: powers of ten, of a hundred or a thousand where
+    those would crowd; 1, 2 and 5 in one unit where the ends are near each other.
 
     >>> decades(8.0, 64e9, "B")
     [(1000.0, '1\u202fkB'), (1000000.0, '1\u202fMB'), (1000000000.0, '1\u202fGB')]
+    >>> [text for _, text in decades(9e3, 2e9, "B")]
+    ['10\u202fkB', '1\u202fMB', '100\u202fMB']
     >>> [text for _, text in decades(9.0, 210.0, "s")]
     ['10\u202fs', '20\u202fs', '50\u202fs', '100\u202fs', '200\u202fs']
+    >>> [text for _, text in decades(0.5, 2e6, "s")]
+    ['1\u202fs', '1\u202fmin', '1\u202fh', '10\u202fdays']
     """
     if not 0 < low < high < math.inf:
         return []
@@ -531,8 +535,20 @@ def decades(low: float, high: float, unit: str, count: int = 6) -> list[tuple[fl
         steps = [float(f"{digit}e{power}") for power in range(first, last + 1) for digit in (1, 2, 5)]
         return [(s * worth, _dress(_digits(s, 3), unit, name)) for s in steps if low <= s * worth <= high]
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    step = 1 if last - first < count else 3
+    if unit == "s" and high > 100:
+        spots = [(10.0**power, show(10.0**power, unit)) for power in range(first, 2)]
+        spots += [(at, time.replace(" ", THIN)) for time in TIMES if low <= (at := parse(time, unit)) <= high]
+        return spots[:: -(-len(spots) // MOST_MARKS)]
+    step = 1 if last - first < MOST_MARKS else 2 if last - first < 7 else 3
     return [(10.0**power, show(10.0**power, unit)) for power in range(first, last + 1) if power % step == 0]
+
+
+MOST_MARKS = 5
+"""Marks of a logarithmic axis between which there is room on a narrow screen."""
+
+
+TIMES = "1 min", "10 min", "1 h", "10 h", "10 days", "100 days", "3 years", "30 years"
+"""What people count in, about a decade from one to the next."""
 
 
 def percent(share: float, digits: int = 0) -> str:
