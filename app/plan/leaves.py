@@ -141,12 +141,14 @@ class LeafHosts(NamedTuple):
     Attributes:
         is_tree: whether leaves stand below spines.
         hosts: hosts to join of a rail, or of all [1].
+        rack: hosts of a rack, where leaves are not by rail; 0 where they are [1].
         unit: nodes of a unit that is asked for, if any [1].
         alone: ports of one switch that joins all, or of one a rail; infinite where more tiers are asked for [1].
     """
 
     is_tree: bool
     hosts: int
+    rack: int
     unit: int
     alone: float
 
@@ -156,9 +158,11 @@ class LeafHosts(NamedTuple):
         topology, rails, links = request.topology, max(cluster.nics_per_node, 1), request.management_links
         in_one_switch = cluster.nodes * rails + links
         slots = cluster.nodes + -(-links // rails)
-        hosts, unit = (slots, request.nodes_per_unit or 0) if topology in BY_RAIL else (in_one_switch, 0)
+        hosts, rack, unit = in_one_switch, cluster.platform.nodes_per_rack * rails, 0
+        if topology in BY_RAIL:
+            hosts, rack, unit = slots, 0, request.nodes_per_unit or 0
         alone = slots if topology == "rail-only" else in_one_switch
-        return LeafHosts(topology in TREES, hosts, unit, alone if (request.tiers or 1) == 1 else inf)
+        return LeafHosts(topology in TREES, hosts, rack, unit, alone if (request.tiers or 1) == 1 else inf)
 
     def sizes(self, radix: int, taper: float) -> Sizes:
         """Hosts of a leaf of so many ports that are tried, as many as the taper leaves ports for first.
@@ -169,6 +173,7 @@ class LeafHosts(NamedTuple):
         With one, every unit that needs as few leaves as the taper allows, as many as there would be without it, or some
         number between; without tiers, narrower tapers. What a narrower taper may be built of a wider one may be too, so
         that it never costs more.
+        Of a plain tree also whole racks, or equal parts of one: short cables reach their leaf in a cluster of any size.
         """
         if not self.is_tree:
             return Sizes(radix, taper, NO_SIZES, (taper, *(ratio for ratio in TAPERS_TRIED if ratio < taper)))
@@ -177,11 +182,11 @@ class LeafHosts(NamedTuple):
         mosts = _whole_leaves(radix)
         if taper <= 1:
             alone = self.hosts <= radix or self.unit
-            smaller = NO_SIZES if alone else _smaller(_smaller_units(self.hosts, mosts[0]))
+            smaller = NO_SIZES if alone else _smaller(_smaller_units(self.hosts, mosts[0]), self.rack, mosts[0])
             return Sizes(radix, taper, smaller, (taper,))
         most = max(int(layouts.down_ports(radix, taper)), 1)
         narrower = mosts[: bisect_right(TAPERS_TRIED, taper)]
-        return Sizes(radix, taper, _hosts(self.hosts, self.unit, most, narrower))
+        return Sizes(radix, taper, _hosts(self.hosts, self.rack, self.unit, most, narrower))
 
 
 def every_size(tried: Sizes) -> Sizes:
@@ -205,13 +210,13 @@ def _whole_leaves(radix: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=256)
-def _hosts(hosts: int, unit: int, most: int, mosts: tuple[int, ...]) -> Integers:
+def _hosts(hosts: int, rack: int, unit: int, most: int, mosts: tuple[int, ...]) -> Integers:
     """Sizes of leaves that are tried with a taper for so many hosts of a rail, or of all [1].
 
     Kept: tapers that leave as many ports down, and networks of as many ports, have the same.
 
     Args:
-        hosts, unit: hosts to join, and nodes of a unit that is asked for, if any [1].
+        hosts, rack, unit: hosts to join, those in a rack, and nodes of a unit that is asked for, if any [1].
         most, mosts: hosts of a leaf as full as the taper allows, and as those tapers that are tried [1].
     """
     all_mosts = most, *mosts
@@ -224,13 +229,24 @@ def _hosts(hosts: int, unit: int, most: int, mosts: tuple[int, ...]) -> Integers
         *(-(-hosts // leaf_hosts) for leaf_hosts in all_mosts),
     ]
     even = (-(-hosts // group) for group in groups)
-    return np.array(list(dict.fromkeys([*all_mosts, *even, *_smaller_units(hosts, whole)])))
+    tried = *all_mosts, *even, *_smaller_units(hosts, whole), *_whole_racks(rack, whole // 2, most)
+    return np.array(list(dict.fromkeys(tried)))
 
 
 @lru_cache(maxsize=64)
-def _smaller(hosts: range) -> Integers:
+def _smaller(hosts: range, rack: int, whole: int) -> Integers:
     """Smaller sizes of leaves in a column. Kept: clusters of thousands of nodes share a few."""
-    return np.array(hosts, np.int64)
+    return np.array(list(dict.fromkeys([*hosts, *_whole_racks(rack, whole // 2, whole - 1)])), np.int64)
+
+
+def _whole_racks(rack: int, fewest: int, most: int) -> list[int]:
+    """Hosts of leaves for whole racks of so many, or for equal parts of one, from the fewest to the most.
+
+    >>> _whole_racks(72, 32, 150), _whole_racks(8, 9, 31)
+    ([36, 72, 144], [16, 24])
+    """
+    sizes = range(max(fewest, 1), most + 1) if rack else ()
+    return [hosts for hosts in sizes if hosts % rack == 0 or rack % hosts == 0]
 
 
 def _smaller_units(hosts: int, whole: int) -> range:

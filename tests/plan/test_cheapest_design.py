@@ -349,6 +349,28 @@ def test_where_one_switch_joins_all_no_other_leaves_are_tried(topology: str, nod
     }
 
 
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "scale_out", "taper", "hosts"),
+    [
+        # 18 trays of four NICs in a rack: 72 hosts of a leaf, or half of them, are within reach of copper.
+        ("rubin", 424, "ultra-ethernet-400", 2.0, 72),
+        ("gb300", 488, "efa-200", 3.0, 72),
+        ("gb200", 1464, "infiniband-ndr", 1.0, 24),
+    ],
+)
+def test_leaves_take_whole_racks_where_copper_then_reaches(
+    gpu: str, gpus: int, scale_out: str, taper: float, hosts: int
+) -> None:
+    asked = {"gpu": gpu, "scale_out": scale_out, "topology": "fat-tree", "oversubscription": taper}
+    found, more = network(gpus=gpus, **asked), network(gpus=gpus + 16, **asked)
+    assert found.built is not None
+    assert found.built.counts.leaf_down == hosts
+    medium = found.built.media["node_leaf"]
+    assert medium is not None
+    assert medium.kind in ("dac", "acc")
+    assert cost(found) <= cost(more)
+
+
 def test_a_dragonfly_of_two_nodes_is_one_switch() -> None:
     # 16 hosts on 64 ports; with 65 hosts five switches of 16 hosts each, in one group.
     found = network(gpus=16, topology="dragonfly")
