@@ -272,12 +272,13 @@ class Network:
     def for_spares(self) -> tuple[Floats, Floats, Floats]:
         """What the fabric costs more [USD], and draws more at most and usually [W], with ports for the spare nodes.
 
+        That is below zero where a larger network is the cheaper one.
         Where no fabric of so many nodes can be built, as much for each as for a node that trains.
         """
         totals = self.cost, self.power, self.typical_power
         if self.spared:
             more = zip((self.spared.cost, self.spared.power, self.spared.typical_power), totals, strict=True)
-            cost, power, typical_power = (np.maximum(with_them - without, 0.0) for with_them, without in more)
+            cost, power, typical_power = (with_them - without for with_them, without in more)
             return cost, power, typical_power
         share = self.cluster.request.spare_nodes / maximum(self.cluster.nodes, 1)
         cost, power, typical_power = (values * share for values in totals)

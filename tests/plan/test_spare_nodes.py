@@ -43,6 +43,18 @@ def test_spare_nodes_are_bought_with_ports_of_the_network():
     assert ports == {"connectx-7": 48, "osfp-400g-sr4": 48, "osfp-800g-2xsr4": 16, "mpo-12-mmf": 48, "spares": 1}
 
 
+def test_spare_nodes_with_which_the_network_is_cheaper_are_bought_with_that_network():
+    """18 switches of 32 hosts with a link to each other cost less than 17 with two."""
+    asked = {"gpu": "mi250x", "scale_out": "roce-1600", "topology": "mesh"}
+    spared, larger = plan_of(**asked, gpus=544, spare_nodes=1), plan_of(**asked, gpus=548)
+    assert paid(larger)["fabric"] < paid(spared)["fabric"]
+    assert spared.costs.capital.typical == pytest.approx(larger.costs.capital.typical)
+    assert spared.cluster.power.typical == pytest.approx(larger.cluster.power.typical)
+    lines = (*spared.fabric.bill_of_materials, *spared.cluster.bill_of_materials)
+    building = paid(spared)["infrastructure"]
+    assert sum(line.cost.typical for line in lines) + building == pytest.approx(spared.costs.capital.typical)
+
+
 def test_switches_for_spare_nodes_stand_in_racks_too():
     """64 nodes have 4 leaves and 2 spines in one rack; with 8 more they have 8 and 4, two units high each, in two."""
     asked = {"gpu": "h200-nvl", "scale_out": "efa-200", "model": "llama-3-8b", "switch": "7060dx5-64s"}
