@@ -110,6 +110,19 @@ def _of_domain(cluster: Cluster, request: ClusterRequest) -> Iterator[Finding]:
         )
 
 
+def no_ports_for_spares(cluster: Cluster) -> Finding:
+    """That no network as asked joins the spare nodes too."""
+    joined = cluster.with_spares().nodes
+    return Finding(
+        "warning",
+        "no-ports-for-spares",
+        f"No network as asked joins {joined:,} nodes: this one is of the {cluster.nodes:,} that train, and each spare "
+        "node is charged a node's share of it.",
+        ("spare_nodes", "tiers", "switch"),
+        "Leave tiers and switches blank, or hold fewer spare nodes.",
+    )
+
+
 def of_switches(built: PricedDesign) -> Iterator[Finding]:
     """Switches of a fabric that are not on sale yet."""
     parts: list[tuple[Entry, str]] = [(built.choice.leaf, "switch")]

@@ -629,6 +629,8 @@ def _findings(network: Network) -> Iterator[Finding]:
             "Choose the other kind of link, or more nodes.",
         )
     if built:
+        if cluster.request.spare_nodes and not network.spared:
+            yield findings.no_ports_for_spares(cluster)
         yield from findings.of_prices(network.prices, network.choices, built, cluster)
         yield from findings.of_size(
             built, cluster, request, lambda asked: design_network(cluster, asked, network.prices).everyone_left

@@ -394,10 +394,15 @@ def _bought(owned: Ownership) -> Iterator[Line]:
 
 def _ports_of_spares(owned: Ownership) -> Iterator[BillLine[Draws]]:
     """What the compute network has more of with ports for the spare nodes, part by part, and less of, as a number below
-    zero, where other parts take their place; see `Network.for_spares`.
+    zero, where other parts take their place; or a share of it for each, see `Network.for_spares`.
     """
-    built, spared = owned.network.built, owned.network.spared
-    if not built or not spared or not owned.network.for_spares[0].any():
+    built, spared, more = owned.network.built, owned.network.spared, owned.network.for_spares[0]
+    if not built or not more.any():
+        return
+    if not spared:
+        spares = owned.cluster.request.spare_nodes
+        each, whole = (Draws(np.asarray(cost), used=owned.network.used) for cost in (more / spares, more))
+        yield BillLine(SPARE_PORTS, "each a node’s share of the network", "", spares, each, whole, NO_POWER)
         return
     without = {(line.role, line.key): line for line in built.parts}
     lines = {(line.role, line.key): line for line in spared.parts}

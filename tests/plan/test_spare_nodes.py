@@ -106,6 +106,10 @@ def test_spare_nodes_that_no_network_has_ports_for_cost_as_much_as_those_that_tr
     asked = {"gpus": 512, "topology": "rail-only", "scale_out": "infiniband-ndr", "switch": "qm9700", "tiers": 1}
     bare, spared = plan_of(**asked), plan_of(**asked, spare_nodes=1)
     assert paid(spared)["spare nodes"] == pytest.approx(paid(bare)["nodes"] / 64 + paid(bare)["fabric"] / 64)
+    lines = [line.cost.typical for line in spared.cluster.bill_of_materials if "spare node" in line.role and line.cost]
+    assert sum(lines) == pytest.approx(paid(spared)["spare nodes"])
+    code = "no-ports-for-spares"
+    assert [code in {finding.code for finding in plan.findings} for plan in (bare, spared)] == [False, True]
 
 
 @pytest.mark.parametrize("spares", [1, 8])
