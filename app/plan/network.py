@@ -144,9 +144,12 @@ class Network:
 
     @property
     def nodes_per_unit(self) -> int | None:
-        """Nodes of a scalable unit; none where the topology has no units unless some were asked for [1]."""
-        has_units = self.built is not None and self.request.topology in ("rail-optimized", "rail-only")
-        return self.built.counts.unit_nodes if self.built and has_units else self.request.nodes_per_unit
+        """Nodes of a scalable unit, with ports for the spare nodes; none where the topology has no units unless some
+        were asked for [1].
+        """
+        built = self.spared or self.built
+        has_units = built is not None and self.request.topology in ("rail-optimized", "rail-only")
+        return built.counts.unit_nodes if built and has_units else self.request.nodes_per_unit
 
     @property
     def storage_rate(self) -> float:

@@ -101,6 +101,15 @@ def test_a_plan_with_spare_nodes_asked_again_is_the_same():
     assert again.costs.capital.typical == pytest.approx(first.costs.capital.typical)
 
 
+def test_units_of_a_plan_have_room_for_its_spare_nodes():
+    # 64 trays fill a unit that one more does not fit: asked for again, it would be two units.
+    asked = {"gpu": "gb300", "scale_out": "spectrum-x-400", "gpus": 256, "oversubscription": 2, "spare_nodes": 1}
+    first = plan_of(**asked)
+    again = plan_of(**asked, nodes_per_unit=first.scenario["nodes_per_unit"])
+    assert first.scenario["nodes_per_unit"] == 65
+    assert again.costs.capital.typical == pytest.approx(first.costs.capital.typical)
+
+
 def test_spare_nodes_that_no_network_has_ports_for_cost_as_much_as_those_that_train():
     # 64 nodes fill the one switch of a rail; with a 65th every rail would need a second tier.
     asked = {"gpus": 512, "topology": "rail-only", "scale_out": "infiniband-ndr", "switch": "qm9700", "tiers": 1}
