@@ -144,7 +144,9 @@ def _orders(
 def _ready(
     scenario: Scenario, same: Mapping[str, object], first: Network, end: Network, catalog: Catalog
 ) -> _Bought | None:
-    """The network of today with so many spines, and cores, that no link moves; ``None`` where today's is that."""
+    """The network of today with so many spines, and cores, that no link moves; ``None`` where today's is that, or has
+    other leaves than the end's, whose links move all the same.
+    """
     if end.built is None or first.built is None:
         return None
     final = end.built.design
@@ -156,7 +158,10 @@ def _ready(
     ready = network_of(scenario.model_copy(update={**same, **wanted}), catalog)
     if ready.built is None:
         return None
-    cores = 0 if one_pod else max(int(final.core_switches - ready.built.design.core_switches), 0)
+    design = ready.built.design
+    cores = 0 if one_pod else max(int(final.core_switches - design.core_switches), 0)
+    if _moved(design._replace(core_switches=design.core_switches + cores), final):
+        return None
     already = ready.built.counts == first.built.counts and not cores and not _moved(first.built.design, final)
     return None if already else _Bought("ready", ready, cores, False)
 

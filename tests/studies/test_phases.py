@@ -67,6 +67,14 @@ def test_a_pod_of_the_end_needs_no_core_yet():
     assert "pods" not in found
 
 
+def test_leaves_that_cannot_reach_the_spines_of_the_end_are_not_ready_to_grow():
+    """Leaves of 22 uplinks to as many spines, of the 51 that leaves of the end reach."""
+    asked = {"gpu": "h200-sxm", "scale_out": "spectrum-x-400", "topology": "fat-tree", "oversubscription": 1.5}
+    found = orders(grown(8192, gpus=2048, **asked))
+    assert "ready" not in found
+    assert found["later"].links_moved > 0
+
+
 def test_one_switch_that_becomes_a_leaf_gives_up_half_of_its_hosts():
     assert orders(grown(1024, gpus=64, switch="qm9700"))["later"].links_moved == 32
 
