@@ -165,9 +165,10 @@ def terms_in_force(owned: Ownership, terms: Terms, catalog: Catalog) -> dict[str
 
 def buy_or_rent(owned: Ownership, terms: Terms, catalog: Catalog) -> BuyOrRent[Draws]:
     """Every way to have the GPUs of a cluster, for one of them and a year."""
-    kept, gpus = _owned(terms, owned, catalog), owned.cluster.gpus
+    kept = _owned(terms, owned, catalog)
     ways = [*_bought(owned, kept, terms, catalog), *_rented(owned, kept, terms, catalog)]
-    cheapest = min(ways, key=lambda way: way.per_gpu_hour.typical if np.isfinite(way.per_gpu_hour.typical) else np.inf)
+    priced = [way for way in ways if np.isfinite(way.per_gpu_hour.typical)]
+    cheapest = min(priced, key=lambda way: way.per_gpu_hour.typical, default=None)
     return BuyOrRent(
         term=Draws(kept.term.draws(), used=(kept.term,)),
         utilisation=Draws(kept.utilisation.draws(), used=(kept.utilisation,)),
@@ -175,7 +176,7 @@ def buy_or_rent(owned: Ownership, terms: Terms, catalog: Catalog) -> BuyOrRent[D
         residual=Draws(kept.residual, used=kept.residual_sources),
         staff=Draws(kept.staff, used=kept.staff_sources),
         ways=tuple(ways),
-        cheapest=cheapest.way if gpus else "",
+        cheapest=cheapest.way if cheapest else "",
     )
 
 
@@ -269,10 +270,13 @@ def against_use(comparison: BuyOrRent[Draws]) -> Curve:
                 strong=way.way == comparison.cheapest,
             )
         )
-    use = comparison.utilisation.typical
+    title = "No way to have a GPU-hour has a price."
+    if comparison.cheapest:
+        use = units.percent(comparison.utilisation.typical)
+        title = f"At {use} use the cheapest GPU-hour is: {WAYS[comparison.cheapest].lower()}."
     return Curve(
         key="buy_or_rent",
-        title=f"At {units.percent(use)} use the cheapest GPU-hour is: {WAYS[comparison.cheapest].lower()}.",
+        title=title,
         subtitle="Cost of a GPU-hour in use against the share of the time in use, with 80 % ranges",
         x_name="Use",
         x_unit="%",

@@ -113,8 +113,9 @@ def phases(scenario: Scenario, owned: Ownership, expansion: Growth, catalog: Cat
         for bought in _orders(scenario, same, first, end, catalog)
     )
     cheapest = min(by_order, key=lambda phase: phase.total.typical)
+    known = all(np.isfinite(phase.total.typical) for phase in by_order)
     return Phases[Draws](
-        scenario.gpus, goal, end.switch, first.tiers, end.tiers, by_order, cheapest.order if by_order else ""
+        scenario.gpus, goal, end.switch, first.tiers, end.tiers, by_order, cheapest.order if known else ""
     )
 
 

@@ -38,6 +38,15 @@ def test_three_years_of_an_h100_cost_two_dollars_an_hour() -> None:
     assert shares == pytest.approx([0.81, 0.68, 0.32], abs=0.01)
 
 
+def test_nothing_is_cheapest_where_nothing_has_a_price() -> None:
+    """Nobody publishes what MI300A cost to buy, to lease or to rent."""
+    network = network_of(Scenario(gpu="mi300a"), CATALOG)
+    answer = buy_or_rent(ownership(network.cluster, network, network.prices), Terms(), CATALOG)
+    assert answer.cheapest == ""
+    assert "cheapest" not in against_use(answer).title
+    assert compared(gpu="mi300a", price_gpu_hour=0.001).cheapest == "on-demand"
+
+
 def test_five_years_cost_less_an_hour_than_three() -> None:
     """The same with 8 % left after five years: $1.83."""
     year = float(costs.annuity(40_800, 0.08, 5, 0.11)) + 5_536

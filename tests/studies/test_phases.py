@@ -118,6 +118,12 @@ def test_where_there_is_nothing_to_choose_the_answer_says_why(to: int, fields: d
     assert found.orders == ()
 
 
+def test_no_order_is_cheapest_where_a_standstill_has_no_price():
+    found = grown(4096, gpu="mi300a", gpus=1024)
+    assert np.isnan(orders(found)["later"].total.typical)
+    assert found.cheapest == ""
+
+
 def test_no_order_moves_fewer_links_for_more_growth():
     moved = [orders(grown(to, gpus=512, switch="qm9700"))["later"].links_moved for to in (1024, 2048, 4096, 16384)]
     assert moved == sorted(moved)

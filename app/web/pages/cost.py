@@ -124,7 +124,7 @@ def _in_a_sentence(scenario: Scenario, answer: CostAnswer) -> str:
     planned = next(row for row in answer.networks if row.network == scenario.scale_out)
     links = next((row for row in answer.networks if row.family == "nvlink"), None)
     ways = {way.way: way.per_gpu_hour for way in answer.ownership.ways}
-    best = ways[answer.ownership.cheapest]
+    best = ways.get(answer.ownership.cheapest)
     said = [f"{planned.name} costs {with_range(planned.per_port)} a port with its card"] if planned.per_port else []
     if links and links.per_bandwidth and planned.per_bandwidth:
         ratio = planned.per_bandwidth.typical / links.per_bandwidth.typical
