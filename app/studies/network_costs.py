@@ -264,12 +264,13 @@ def cost_study(question: CostQuestion, catalog: Catalog) -> CostStudy:
 
 
 def _networks(scenario: Scenario, keys: Sequence[str], catalog: Catalog) -> Iterator[NetworkCost[Draws]]:
+    priced = scenario.price_book if scenario.price_book in EDITIONS else MARKET
     for key in keys:
         variant = on_network(scenario, key)
         tokens = _per_million_tokens(variant, catalog)
         for edition in EDITIONS:
             apart = variant.model_copy(update={"price_book": edition, "nics_included": False})
-            yield _network(network_of(apart, catalog), edition, tokens if edition == MARKET else UNKNOWN)
+            yield _network(network_of(apart, catalog), edition, tokens if edition == priced else UNKNOWN)
 
 
 UNKNOWN = Draws(draws_or_nan(None))

@@ -50,6 +50,17 @@ def test_a_million_tokens_cost_the_runs_share_of_them(study: CostStudy) -> None:
     assert row.per_million_tokens.typical == pytest.approx(plan.costs.per_run.typical / 15e6)
 
 
+def test_a_million_tokens_stand_in_the_edition_that_prices_them() -> None:
+    asked = {"gpus": 64, "model": "llama-3-8b", "price_book": "rule-of-thumb"}
+    plan = evaluate(Scenario(**asked), CATALOG)
+    rows = (row for row in cost_study(CostQuestion(**asked), CATALOG).networks if row.network == "infiniband-ndr")
+    tokens = {row.edition: row.per_million_tokens for row in rows}
+    assert tokens["market"] is None
+    assert tokens["rule-of-thumb"] is not None
+    assert plan.costs.per_run is not None
+    assert tokens["rule-of-thumb"].typical == pytest.approx(plan.costs.per_run.typical / 15e6)
+
+
 def test_several_times_ethernet_is_true_of_the_articles_figures_alone(study: CostStudy) -> None:
     """$4,000 and $750 a port against $1,500 and $300: 2.6 times. On today's prices 1.0 to 1.5."""
     found = claim(study, "several times")
