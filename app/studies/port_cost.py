@@ -120,13 +120,16 @@ def by_size(
 ) -> tuple[PortCurve, ...]:
     """One curve for each generation, from the formulas and prices of the plan.
 
-    At the planner's own size and generation the curve has the plan's own cost.
+    At the planner's own size and generation the curve has the plan's own cost; a plan of a part of a node grows by
+    whole ones.
     """
     curves = []
     prices = PriceList.of(scenario.part(PriceRequest), catalog)
     for key in scale_outs or generations(scenario, catalog):
         variant = on_network(scenario, key)
-        curve = _curve(look_up(variant, catalog), variant.part(NetworkRequest), prices, gpus)
+        full_node = look_up(variant, catalog).used_per_node
+        cluster = look_up(variant.model_copy(update={"gpus": max(variant.gpus, full_node)}), catalog)
+        curve = _curve(cluster, variant.part(NetworkRequest), prices, gpus)
         if curve:
             curves.append(curve)
     return tuple(curves)

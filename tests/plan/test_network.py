@@ -812,6 +812,14 @@ def test_the_curve_stands_at_whole_nodes_and_on_either_side_of_each_cliff():
     assert (tiers[32], tiers[40], tiers[2016], tiers[2024]) == (1, 2, 2, 3)  # 32 GPUs less, whose ports the spares have
 
 
+def test_the_sizes_of_a_part_of_a_node_are_of_whole_ones():
+    # Eight L40S share four NICs; one by itself has one.
+    (curve,) = by_size(Scenario(gpu="l40s", gpus=1), CATALOG, ["infiniband-ndr"], [1024])
+    (whole,) = by_size(Scenario(gpu="l40s", gpus=1024), CATALOG, ["infiniband-ndr"], [1024])
+    assert curve.host_ports.tolist() == [512]
+    assert curve.cost.tolist() == whole.cost.tolist()
+
+
 @pytest.mark.parametrize("scale_out", ["infiniband-ndr", "infiniband-xdr", "roce-200", "roce-400", "infiniband-hdr"])
 def test_a_cliff_is_where_tiers_or_the_switch_change_and_nowhere_else(scale_out: str):
     (curve,) = by_size(Scenario(), CATALOG, [scale_out])
