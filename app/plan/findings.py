@@ -150,12 +150,12 @@ def refused(design: layouts.Design, cluster: Cluster, request: NetworkRequest, c
     limit = cluster.scale_out.address_limit
     return (
         int(design.reason) != layouts.BUILT
-        or _foreign_switch(cluster, request, catalog) is not None
+        or foreign_switch(cluster, request, catalog) is not None
         or (limit is not None and bool(addresses(design, cluster, request) > limit.typical))
     )
 
 
-def _foreign_switch(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Switch | None:
+def foreign_switch(cluster: Cluster, request: NetworkRequest, catalog: Catalog) -> Switch | None:
     """The first switch wished for that the network cannot run on."""
     family = "infiniband" if cluster.scale_out.family == "infiniband" else "ethernet"
     for key in filter(None, (request.switch, request.spine_switch)):
@@ -212,7 +212,7 @@ def of_request(cluster: Cluster, request: NetworkRequest, catalog: Catalog, one_
         )
     yield from _beyond_nics(cluster)
     yield from _shared_slots(cluster, request, catalog, one_path)
-    switch = _foreign_switch(cluster, request, catalog)
+    switch = foreign_switch(cluster, request, catalog)
     if switch:
         fitting = [catalog.switches[key].name for key in cluster.scale_out.switches]
         yield Finding(

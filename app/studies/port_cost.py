@@ -27,7 +27,7 @@ from app.plan.bill_of_materials import (
 )
 from app.plan.cluster import Cluster, look_up
 from app.plan.fabric_cost import longest
-from app.plan.findings import addresses
+from app.plan.findings import addresses, foreign_switch
 from app.plan.network import choose_with_spares
 from app.plan.prices import PriceList
 from app.plan.scenario import NetworkRequest, PriceRequest, Scenario, on_network
@@ -137,7 +137,7 @@ def by_size(
 
 def _curve(cluster: Cluster, request: NetworkRequest, prices: PriceList, gpus: Sequence[int]) -> PortCurve | None:
     choices = candidates(cluster, request, prices.catalog)
-    if not choices or cluster.nics_per_node < 1:
+    if not choices or cluster.nics_per_node < 1 or foreign_switch(cluster, request, prices.catalog):
         return None
     each = cluster.gpus_per_node
     points = POINTS if request.oversubscription <= 1 else POINTS // 3  # of a tapered fabric many leaves are tried

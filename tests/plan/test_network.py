@@ -812,6 +812,10 @@ def test_the_curve_stands_at_whole_nodes_and_on_either_side_of_each_cliff():
     assert (tiers[32], tiers[40], tiers[2016], tiers[2024]) == (1, 2, 2, 3)  # 32 GPUs less, whose ports the spares have
 
 
+def test_no_size_has_a_price_on_a_switch_of_another_family():
+    assert by_size(Scenario(scale_out="roce-400", switch="qm9700"), CATALOG, ["roce-400"], [1024]) == ()
+
+
 def test_the_sizes_of_a_part_of_a_node_are_of_whole_ones():
     # Eight L40S share four NICs; one by itself has one.
     (curve,) = by_size(Scenario(gpu="l40s", gpus=1), CATALOG, ["infiniband-ndr"], [1024])
