@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from app.catalog.load import Catalog
+from app.catalog.names import listed
 from app.plan.band import Band
 from app.plan.cluster import counterpart
 from app.plan.evaluate import evaluate
@@ -137,7 +138,10 @@ def not_included(plan: Plan) -> str:
     """What the capital of a plan holds nothing of, as the end of a sentence."""
     bought = {part.name for part in plan.costs.capital_parts}
     storage = [] if "storage" in bought else ["storage servers"]
-    networks = [] if plan.fabric.networks else ["the storage and management networks"]
+    planned = {network.role for network in plan.fabric.networks}
+    missing = [kind for kind in ("storage", "management") if not any(role.endswith(kind) for role in planned)]
+    plural = "s" if "management" in missing else ""
+    networks = [f"the {listed(missing)} network{plural}"] if missing else []
     return "; ".join([*storage, "staff and software licences", "tax, freight and financing", *networks])
 
 

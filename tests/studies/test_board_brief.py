@@ -5,7 +5,7 @@ import pytest
 
 from app.catalog.load import load_catalog
 from app.plan.band import Draws
-from app.studies.board_brief import BriefQuestion, brief
+from app.studies.board_brief import BriefQuestion, brief, not_included
 from app.studies.odds import chance
 
 CATALOG = load_catalog()
@@ -33,6 +33,19 @@ def test_of_racks_that_are_not_filled_every_server_is_counted() -> None:
     assert found.lines[0].quantity == 36
     priced = next(line for line in found.plan.cluster.bill_of_materials if line.role == "node")
     assert found.lines[0].cost.typical == pytest.approx(priced.cost.typical)
+
+
+@pytest.mark.parametrize(
+    ("networks", "missing"),
+    [
+        ((), "the storage and management networks"),
+        (("storage_network",), "the management networks"),
+        (("management_network",), "the storage network"),
+    ],
+)
+def test_each_network_that_is_not_planned_is_said_to_be_left_out(networks: tuple[str, ...], missing: str) -> None:
+    plan = brief(made(**dict.fromkeys(networks, True)), CATALOG).plan
+    assert not_included(plan).rpartition("; ")[2] == missing
 
 
 def test_a_chance_belongs_to_a_limit() -> None:
