@@ -377,11 +377,24 @@ def test_sharded_parameters_are_all_gathered_embeddings_too():
 
 
 def test_experts_sum_up_theirs_among_the_groups_that_hold_the_same_ones():
-    spread = replace(ALONE, data=128.0, expert=8.0, sharding=3.0, sharding_group=4.0)
+    spread = replace(ALONE, data=128.0, expert=8.0, sharding=3.0, sharding_group=32.0)
     step = exchanges(QWEN, JOB, spread, SOFT, LINKS, CAL.bucket).step
     held = transformer.held_parameters(QWEN, 1.0, 1.0, 8.0, 1.0, 48.0)
     same = group_of(LINKS, [(32.0, 4.0)])  # 16 ranks hold the same experts, 8 apart; 4 of them share one copy
     assert step.expert_share.time == collective_time(same, "all-reduce", 2 * held.routed / 4)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "group", "same"), [(1.0, 8.0, 1), (1.0, 32.0, 4), (1.0, 128.0, 16), (16.0, 8.0, 16)]
+)
+def test_state_of_experts_is_spread_over_those_of_a_group_that_hold_the_same_ones(
+    tensor: float, group: float, same: int
+):
+    """Eight replicas have each expert once in all; of tensor parallelism's 16 ranks two have the same, 16 of 128."""
+    par = replace(ALONE, tensor=tensor, data=128.0 / tensor, expert=8.0, sharding=1.0, sharding_group=group)
+    held = transformer.held_parameters(QWEN, tensor, 1.0, 8.0, 1.0, 48.0)
+    optimizer = memory.states(QWEN, JOB, par, SOFT)[2]
+    assert float(optimizer) == pytest.approx(12 * float(held.dense / group + held.expert / same))
 
 
 def test_groups_that_share_a_copy_are_as_far_apart_as_stages_put_them():

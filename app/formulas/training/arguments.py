@@ -157,6 +157,17 @@ class Parallelism:
         """Replicas over which sharded state is spread [1]."""
         return minimum(self.sharding_group, self.replicas)
 
+    @property
+    def expert_sharers(self) -> Array:
+        """GPUs that hold the same experts over which their state is spread: those of a group of replicas [1].
+
+        Source: NVIDIA, Megatron-Core, ``num_distributed_optimizer_instances``; torchtitan, ``ParallelDims``.
+
+        >>> Parallelism(expert=8.0, data=64.0, sharding_group=32.0).expert_sharers
+        4.0
+        """
+        return maximum(self.expert_replicas * self.sharers / self.replicas, 1)
+
     def scatters_gradients(self, software: Software) -> Array:
         """1 where each rank keeps only its part of the gradients, reduced after every micro-batch [1].
 

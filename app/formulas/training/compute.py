@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.formulas import transformer
-from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.arrays import Array, any_, maximum, where
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.transformer import Held, Shape
 
@@ -536,8 +536,7 @@ def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism
     sharded, sharers = parallelism.sharding > 0, parallelism.sharers
     updated = held.dense / where(sharded, sharers, 1.0)
     if any_(held.expert > 0):
-        expert_sharers = minimum(parallelism.expert_replicas, maximum(sharers, 1))
-        updated = updated + held.expert / where(sharded, expert_sharers, 1.0)
+        updated = updated + held.expert / where(sharded, parallelism.expert_sharers, 1.0)
     lighter = 4 * (4 - job.moment_bytes)
     traffic = calibration.optimizer_traffic + job.scaled * calibration.scaling_traffic - lighter
     each = traffic / gpu.memory_bandwidth

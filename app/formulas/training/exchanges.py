@@ -438,7 +438,7 @@ def _copied(held: Held, p: Parallelism, links: Links, grouping: Groups) -> _Copi
     dense = grouping.group_of(links, copies(p, p.tensor, where(sharded, sharers, p.replicas)), exchanging=False)
     if not any_(held.expert > 0):
         return _Copied(dense, dense)
-    same = where(sharded, minimum(p.expert_replicas, sharers), p.expert_replicas)
+    same = where(sharded, p.expert_sharers, p.expert_replicas)
     return _Copied(dense, grouping.group_of(links, copies(p, p.expert * p.expert_tensor, same), exchanging=False))
 
 
@@ -516,16 +516,15 @@ def _among_groups(held: Held, p: Parallelism, links: Links, grouping: Groups) ->
     if not any_((p.sharding > 2) & (p.sharers < p.replicas)):
         return {}
 
-    def summed(count: Array, replicas: Array, stride: Array) -> Exchange:
-        sharers = maximum(minimum(p.sharers, replicas), 1.0)
+    def summed(count: Array, replicas: Array, sharers: Array, stride: Array) -> Exchange:
         groups = maximum(replicas / sharers, 1.0)
         apart = grouping.group_of(links, copies(p, stride * sharers, groups), exchanging=False)
         time = collective_time(apart, "all-reduce", 2 * maximum(count, 1.0) / sharers)
         return Exchange(where((groups > 1) & (count > 0), time, 0.0), apart.crosses)
 
-    by_name = {"share": summed(held.layer - held.routed, p.replicas, p.tensor)}
+    by_name = {"share": summed(held.layer - held.routed, p.replicas, maximum(p.sharers, 1.0), p.tensor)}
     if any_(held.routed > 0):
-        by_name["expert_share"] = summed(held.routed, p.expert_replicas, p.expert * p.expert_tensor)
+        by_name["expert_share"] = summed(held.routed, p.expert_replicas, p.expert_sharers, p.expert * p.expert_tensor)
     return by_name
 
 

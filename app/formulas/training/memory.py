@@ -84,9 +84,8 @@ def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software)
     if any_(parallelism.bidirectional > 0):
         held = both_ends(held, deep, shallow, parallelism.bidirectional)
     sharers = parallelism.sharers
-    expert_sharers = minimum(parallelism.expert_replicas, sharers)
     whole = held.dense + held.expert
-    shared = held.dense / sharers + held.expert / expert_sharers
+    shared = held.dense / sharers + held.expert / parallelism.expert_sharers
     # With a pipeline, fully sharded weights stay gathered and gradients whole until the last micro-batch.
     gathered = where(p > 1, whole, software.gathered_layers * held.layer)
     weights = where(sharding > 2, 4 * shared + 2 * gathered, job.weight_bytes * whole)
