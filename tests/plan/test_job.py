@@ -885,6 +885,21 @@ def test_replicas_that_share_a_copy_in_each_node_meet_over_the_network():
     assert float(searched.search.time[0]) == pytest.approx(searched.training.step_time.typical)
 
 
+@pytest.mark.parametrize("sharding", ["optimizer", "parameters"])
+def test_gradients_of_experts_go_to_the_ranks_that_hold_the_same_ones_alone(sharding: str):
+    """Of 32 nodes each rank has other experts than its neighbours: theirs leave the node, once for each GPU."""
+    asked = {"gpu": "h100-sxm", "model": "qwen-3-30b-a3b", "expert_parallel": 8, "micro_batch": 1, "sharding": sharding}
+    degrees = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1, "recompute": "full"}
+    one, many = (draft(gpus=gpus, global_batch=gpus, **asked, **degrees) for gpus in (8, 256))
+    held = transformer.held_parameters(many.setup.inputs.shape, 1.0, 1.0, 8.0, 1.0, 48.0)
+    sent = {
+        gpus: next(s for s in job.groups(made) if s.group == "data_parallel") for gpus, made in ((8, one), (256, many))
+    }
+    assert sent[8].sent_inside == pytest.approx(6 * held.dense * 7 / 8)  # gradients of 4 bytes and weights of 2
+    assert sent[256].sent == pytest.approx(6 * (held.dense / 8 + held.expert) * 31 / 32)
+    assert sent[256].sent_inside == pytest.approx(6 * held.dense * 255 / 256)
+
+
 def test_a_run_that_ends_within_its_first_step_is_said_to():
     """2,048 sequences of 8,192 are 16.8 M tokens; 1 M are 122 sequences."""
     (said,) = [one for one in draft(training_tokens=1e6).findings if one.code == "run-within-a-step"]

@@ -1,6 +1,6 @@
 """What each group of a step sends where: the tiers it crosses, the bytes, the rate that it has there, the time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from app.formulas import transformer
@@ -78,20 +78,49 @@ def _bandwidth(m: Machine, name: str, sent: Alone, ideal: bool) -> float:
 def _ring(links: Links, axes: Sequence[Axis], volume: Array) -> tuple[Array, Array]:
     """What a GPU of a ring sends inside and between domains, of so many bytes that go round [B]."""
     size, m = group_size(axes), group_of(links, axes).machine
-    return volume * (size - 1) / size, volume / m.fewest * (m.domains - 1) / m.domains
+    near = where(m.ranks_per_domain > 1, volume * (size - 1) / size, 0.0)
+    return near, volume / m.fewest * (m.domains - 1) / m.domains
 
 
-def _sharded(inputs: StepInputs, par: arguments.Parallelism, layer: Array, time: Array) -> Alone:
+class Copied(NamedTuple):
+    """Parameters, how far apart the ranks are that hold them, how many these are, and how many share a copy [1]."""
+
+    parameters: Array
+    stride: Array
+    ranks: Array
+    sharers: Array
+
+
+def _copied(par: arguments.Parallelism, common: Array, routed: Array) -> tuple[Copied, Copied]:
+    """Those that replicas have in common, and those of routed experts."""
+    return (
+        Copied(common, par.tensor, par.replicas, par.sharers),
+        Copied(routed, par.expert * par.expert_tensor, par.expert_replicas, par.expert_sharers),
+    )
+
+
+def _summed(links: Links, par: arguments.Parallelism, copied: Iterable[Copied], width: Array) -> tuple[Array, Array]:
+    """What a GPU sends inside and between domains for gradients and new weights, of so many bytes together [B]."""
+    sent = (_ring(links, groups.copies(par, each.stride, each.ranks), width * each.parameters) for each in copied)
+    return _sum(sent)
+
+
+def _sharded(links: Links, par: arguments.Parallelism, copied: Iterable[Copied]) -> tuple[Array, Array]:
     """Parameters of a layer gathered twice and their gradients scattered; where a group of replicas shares a copy,
-    inside it, and a rank's share of the gradients summed among such groups.
+    inside it, and a rank's share of the gradients summed among such groups [B].
     """
-    links, sharers = inputs.links, par.sharers
-    inside, across = _ring(links, groups.copies(par, par.tensor, sharers), 6 * layer)
-    if sharers < par.replicas:
-        others = groups.copies(par, par.tensor * sharers, par.replicas / sharers)
-        near, far = _ring(links, others, 4 * layer / sharers)
-        inside, across = inside + near, across + far
-    return Alone(time, inside, across)
+    sent = []
+    for each in copied:
+        sent.append(_ring(links, groups.copies(par, each.stride, each.sharers), 6 * each.parameters))
+        if each.sharers < each.ranks:
+            others = groups.copies(par, each.stride * each.sharers, each.ranks / each.sharers)
+            sent.append(_ring(links, others, 4 * each.parameters / each.sharers))
+    return _sum(sent)
+
+
+def _sum(sent: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    inside, across = zip(*sent, strict=True)
+    return sum(inside), sum(across)
 
 
 def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchanges.Exchanges) -> dict[str, Alone]:
@@ -131,14 +160,16 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
         tokens_sent = Alone(layer.expert.time, *volumes)
     held = transformer.held_parameters(shape, par.tensor, par.pipeline, par.expert, par.expert_tensor, deep)
     weights = 2.0 if par.sharding > 0 else job.gradient_bytes
-    volume = (job.gradient_bytes + weights) * (held.dense + held.expert)
     gathers = 0.0 if par.sharding <= 2 else 1.0 if par.pipeline > 1 else micro_batches
     gathered = whole.flat_gather if inputs.software.flat_sharding > 0 else whole.gather
     gather_time = gathered.time + whole.expert_gather.time + whole.share.time + whole.expert_share.time
     if par.sharding > 2:
-        data = _sharded(inputs, par, held.gathered(deep), gather_time).times(gathers * deep)
+        of_layer = _copied(par, held.gathered(deep) - held.routed, held.routed)
+        data = Alone(gather_time, *_sharded(links, par, of_layer)).times(gathers * deep)
     else:
-        data = ring("data_parallel", volume, whole.data.time + whole.expert_data.time).times(
+        of_stage = _copied(par, held.dense, held.expert)
+        sent = _summed(links, par, of_stage, job.gradient_bytes + weights)
+        data = Alone(whole.data.time + whole.expert_data.time, *sent).times(
             1 + par.scatters_gradients(inputs.software) * (micro_batches - 1)
         )
     return {
