@@ -284,6 +284,24 @@ def test_repeating_norms_activations_and_the_widening_of_latent_attention_keeps_
     assert float(some[0] - some[1]) > float(widened) - 4224 > 100_000
 
 
+@pytest.mark.parametrize(
+    ("setting", "fewer"),
+    [
+        ({}, 3.0),  # 4 micro-batches at the start and one at the end
+        ({"bidirectional": 1.0}, 0.0),  # the first stage and the last are on one rank
+    ],
+)
+def test_logits_count_beyond_the_activations_that_the_last_stage_has_less_of(
+    setting: dict[str, float], fewer: float
+) -> None:
+    par = replace(ALONE, pipeline=4.0, recompute=1.0, **setting)
+    logits = memory.memory(LLAMA, JOB, par, SOFT, CAL).logits
+    stage = 8192 * 8 * 2 * 4096  # the inputs of 8 layers of a micro-batch
+    assert float(logits) == pytest.approx(8192 * 128256 * SOFT.logit_bytes - fewer * stage)
+    away = memory.memory(LLAMA, replace(JOB, offload_activations=1.0), replace(par, recompute=0.0), SOFT, CAL)
+    assert float(away.logits) == pytest.approx(8192 * 128256 * SOFT.logit_bytes)
+
+
 def test_recomputing_everything_keeps_the_inputs():
     # 2·h bytes for each token of each layer, and one layer's working set.
     par = replace(ALONE, recompute=1.0)

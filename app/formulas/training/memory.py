@@ -168,7 +168,8 @@ def activity(
 
     *Activations* of ⌈L/p⌉ layers for every micro-batch in flight; recomputed layers keep their input, 2h bytes per
     token, and one layer is alive while it is recomputed. Offloaded, two layers of one micro-batch are on the GPU.
-    *Logits* of one micro-batch: 16-bit and 32-bit, each with its gradient, 12 bytes, or 6 where the loss is fused.
+    *Logits* of one micro-batch: 16-bit and 32-bit, each with its gradient, 12 bytes, or 6 where the loss is fused, as
+    far as they are more than the activations of which the last stage has fewer than the first.
     *Buffers*: the CUDA context, communication buffers and the allocator's fragmentation. Neither the experts' degree
     nor the sharding changes them.
 
@@ -191,14 +192,19 @@ def activity(
     t, p, v = parallelism.tensor, parallelism.pipeline, parallelism.virtual_pipeline
     tokens, micro_batches = parallelism.tokens(job), maximum(parallelism.micro_batches(job), 1)
     average, whole = kept or kept_bytes(shape, job, parallelism, software)
-    alive = transformer.micro_batches_in_flight(micro_batches, p, v) + parallelism.bidirectional
-    deep, _ = parallelism.stage_layers(shape.depth)
-    layers = deep * average
-    activations: Array = tokens * (alive * layers + parallelism.recompute * whole)
-    if any_(job.offload_activations > 0):
-        activations = where(job.offload_activations > 0, minimum(activations, tokens * 2 * whole), activations)
+    both_ends = parallelism.bidirectional
+    first = transformer.micro_batches_in_flight(micro_batches, p, v) + both_ends
+    end = where(both_ends > 0, first, 1.0)
+
+    def held(alive: Array, layers: Array) -> Array:
+        size: Array = tokens * (alive * layers * average + parallelism.recompute * whole)
+        if not any_(job.offload_activations > 0):
+            return size
+        return where(job.offload_activations > 0, minimum(size, tokens * 2 * whole), size)
+
+    deep, shallow = parallelism.stage_layers(shape.depth)
+    activations = held(first, deep)
     logits = tokens * shape.vocabulary / t * software.logit_bytes
-    # The last stage holds the logits but only one micro-batch in flight.
-    last = where(p > 1, maximum(logits - tokens * (alive - 1) * layers, 0.0), logits)
+    last = where(p > 1, maximum(logits - (activations - held(end, shallow)), 0.0), logits)
     buffers = context + fragmentation * (activations + last)
     return activations, last, buffers
