@@ -597,6 +597,12 @@ def test_dualpipe_has_a_third_of_the_bubble_and_two_copies_of_the_weights():
     sizes = [{part.name: part.size.typical for part in made.memory.parts} for made in (once, both)]
     for name, times in {"weights": 2, "gradients": 2, "optimizer": 1, "activations": 5 / 4}.items():
         assert sizes[1][name] == pytest.approx(times * sizes[0][name])
+    alone, two = (draft(**(LAID | {"sharding": "none"}), schedule=schedule).memory for schedule in ("1f1b", "dualpipe"))
+    state = [next(part for part in memory.parts if part.name == "optimizer").size.typical for memory in (alone, two)]
+    assert state[1] == pytest.approx(2 * state[0])
+    sent = [next(s for s in job.groups(made) if s.group == "data_parallel") for made in (once, both)]
+    assert sent[1].sent == pytest.approx(2 * sent[0].sent)
+    assert sent[1].time == pytest.approx(2 * sent[0].time, rel=0.01)
     odd = draft(**{**LAID, "pipeline_parallel": None, "gpus": 96}, schedule="dualpipe").training.parallelism
     assert odd.pipeline_parallel == 1 or odd.pipeline_parallel % 2 == 0
 

@@ -153,6 +153,11 @@ class Parallelism:
         return maximum(self.ranks / (self.pipeline * self.expert * self.expert_tensor), 1)
 
     @property
+    def stages_held(self) -> Array:
+        """Stages whose parameters a GPU holds: two where micro-batches enter from both ends [1]."""
+        return 1 + self.bidirectional
+
+    @property
     def sharers(self) -> Array:
         """Replicas over which sharded state is spread [1]."""
         return minimum(self.sharding_group, self.replicas)

@@ -534,9 +534,10 @@ def optimizer_time(held: Held, job: Job, gpu: GpuRates, parallelism: Parallelism
     0.82
     """
     sharded, sharers = parallelism.sharding > 0, parallelism.sharers
-    updated = held.dense / where(sharded, sharers, 1.0)
+    alone = 1 / parallelism.stages_held
+    updated = held.dense / where(sharded, sharers, alone)
     if any_(held.expert > 0):
-        updated = updated + held.expert / where(sharded, parallelism.expert_sharers, 1.0)
+        updated = updated + held.expert / where(sharded, parallelism.expert_sharers, alone)
     lighter = 4 * (4 - job.moment_bytes)
     traffic = calibration.optimizer_traffic + job.scaled * calibration.scaling_traffic - lighter
     each = traffic / gpu.memory_bandwidth

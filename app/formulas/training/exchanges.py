@@ -483,13 +483,13 @@ def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array
 
 
 def _gradients(held: Held, job: Job, p: Parallelism, copied: _Copied, bucket: Array) -> dict[str, Exchange]:
-    """Gradients and weights of a step; the ranks that hold the same experts exchange theirs."""
+    """Gradients and weights of a step, of all stages held; the ranks that hold the same experts exchange theirs."""
     group = copied.dense
-    dense = gradient_exchange_time(group, held.dense, job, p.sharding, bucket)
+    dense = gradient_exchange_time(group, p.stages_held * held.dense, job, p.sharding, bucket)
     by_name = {"data": Exchange(where(p.replicas > 1, dense, 0.0), group.crosses)}
     if any_(held.expert > 0):
         group = copied.expert
-        time = gradient_exchange_time(group, maximum(held.expert, 1.0), job, p.sharding, bucket)
+        time = gradient_exchange_time(group, p.stages_held * maximum(held.expert, 1.0), job, p.sharding, bucket)
         by_name["expert_data"] = Exchange(where(held.expert > 0, time, 0.0), group.crosses)
     return by_name
 

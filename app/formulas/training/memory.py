@@ -63,8 +63,9 @@ def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software)
     where the moments have 16 bits, for each parameter. Sharding divides the optimizer state (1), the gradients (2,
     where the stack reduces them after each micro-batch: `scatters_gradients`), and everything (3) by its group; a fully
     sharded model gathers a layer or two at a time. Fed from both ends (DualPipe), a rank holds weights and gradients of
-    the two stages that `both_ends` has, and activations of one micro-batch more. Optimizer state that is offloaded
-    takes nothing. Neither the micro-batch nor the virtual pipeline nor recomputation changes them.
+    the two stages that `both_ends` has, optimizer state of both unless it is shared with the other rank that holds
+    them, and activations of one micro-batch more. Optimizer state that is offloaded takes nothing. Neither the
+    micro-batch nor the virtual pipeline nor recomputation changes them.
 
     Returns:
         Weights, gradients, optimizer state [B].
@@ -92,9 +93,10 @@ def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software)
     few = job.gradient_bytes * where(parallelism.scatters_gradients(software) > 0, shared, whole)
     gradients = where(sharding > 2, 4 * shared + job.gradient_bytes * gathered, few)
     moments = 2 * job.moment_bytes
-    optimizer = where(sharding > 2, moments * shared, (4 + moments) * where(sharding > 0, shared, whole))
-    copies = 1 + parallelism.bidirectional
-    return copies * weights, copies * gradients, (1 - job.offload_optimizer) * optimizer
+    stages = parallelism.stages_held
+    updated = where(sharding > 0, shared, stages * whole)
+    optimizer = where(sharding > 2, moments * shared, (4 + moments) * updated)
+    return stages * weights, stages * gradients, (1 - job.offload_optimizer) * optimizer
 
 
 def both_ends(held: transformer.Held, deep: Array, shallow: Array, bidirectional: Array) -> transformer.Held:

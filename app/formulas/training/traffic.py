@@ -234,7 +234,8 @@ def parameter_gather_time(
     G = 3·T(2·P_layer), hidden under the layer: max₄(T_layer, G) - T_layer + x·G. The embeddings are gathered too, an
     equal share beside each layer; routed experts over the ranks that hold the same ones. Where not all replicas share
     one copy, the gradients of a rank's share are also summed among the groups that do. With a pipeline it happens once
-    a step, G/m. A flat ring over one network card hides less: (T^1.5 + F^1.5)^⅔ - T.
+    a step, G/m, or 2G/m of the two stages that a rank holds under DualPipe. A flat ring over one network card hides
+    less: (T^1.5 + F^1.5)^⅔ - T.
 
     Args:
         layer_time: time of the layer under which it runs [s].
@@ -265,7 +266,8 @@ def parameter_gather_time(
         flat = beside_computation(exchanges.flat_gather, calibration) + summed
         exposed = np.power(np.power(layer_time, 1.5) + np.power(flat, 1.5), 2 / 3) - layer_time
         visible = where(software.flat_sharding > 0, exposed, visible)
-    time = where(parallelism.pipeline > 1, gathered / parallelism.micro_batches(job), visible)
+    once = parallelism.stages_held * gathered / parallelism.micro_batches(job)
+    time = where(parallelism.pipeline > 1, once, visible)
     return where(sharded & (parallelism.replicas > 1), time, 0.0)
 
 

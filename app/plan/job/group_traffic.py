@@ -160,7 +160,7 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
         tokens_sent = Alone(layer.expert.time, *volumes)
     held = transformer.held_parameters(shape, par.tensor, par.pipeline, par.expert, par.expert_tensor, deep)
     weights = 2.0 if par.sharding > 0 else job.gradient_bytes
-    gathers = 0.0 if par.sharding <= 2 else 1.0 if par.pipeline > 1 else micro_batches
+    gathers = 0.0 if par.sharding <= 2 else par.stages_held if par.pipeline > 1 else micro_batches
     gathered = whole.flat_gather if inputs.software.flat_sharding > 0 else whole.gather
     gather_time = gathered.time + whole.expert_gather.time + whole.share.time + whole.expert_share.time
     if par.sharding > 2:
@@ -168,7 +168,7 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
         data = Alone(gather_time, *_sharded(links, par, of_layer)).times(gathers * deep)
     else:
         of_stage = _copied(par, held.dense, held.expert)
-        sent = _summed(links, par, of_stage, job.gradient_bytes + weights)
+        sent = _summed(links, par, of_stage, par.stages_held * (job.gradient_bytes + weights))
         data = Alone(whole.data.time + whole.expert_data.time, *sent).times(
             1 + par.scatters_gradients(inputs.software) * (micro_batches - 1)
         )
