@@ -714,6 +714,12 @@ FORMULAS = (
         "What replicas exchange",
     ),
     Formula("training.tensor_volume", "training", (r"V = 2 T h",), "Bytes of a tensor-parallel sum"),
+    Formula(
+        "training.tensor_sums",
+        "training",
+        (r"n = 2 - \text{share}, \text{ } 2 \text{ with shared experts}",),
+        "Tensor-parallel sums of a layer",
+    ),
     Formula("training.context_volume", "training", (r"V = \frac{4 T K d_h}{t}",), "Bytes of keys and values"),
     Formula(
         "training.head_volumes",
@@ -759,7 +765,7 @@ FORMULAS = (
     Formula(
         "training.tensor_parallel_time",
         "training",
-        (r"T_{tensor} = T (2 - \text{share}) (x_{forward} (1 + ρ) + x_{backward})",),
+        (r"T_{tensor} = n T (x_{forward} (1 + ρ) + x_{backward})",),
         "Tensor-parallel all-reduces",
     ),
     Formula(

@@ -369,6 +369,16 @@ def test_groups_that_share_a_copy_sum_up_their_gradients():
     assert whole.gather.crosses == 1
 
 
+def test_shared_experts_that_ranks_cut_are_summed_up_as_dense_blocks_are():
+    """Whole routed experts leave attention's sum alone, half of that of a dense layer; shared experts are cut by t."""
+    par = replace(ALONE, tensor=8.0, expert=8.0, sequence_parallel=1.0)
+    shared = replace(QWEN, shared_experts=1.0)
+    dense = replace(QWEN, experts=0.0, dense_layers=QWEN.layers)
+    whole, cut, block = (layer(par, model=model).tensor for model in (QWEN, shared, dense))
+    assert 2 * whole == pytest.approx(block)
+    assert cut == pytest.approx(block)
+
+
 def test_fewer_key_value_heads_than_ranks_cost_as_much_as_one_to_each():
     """Eight ranks of one head that all queries share have a copy each: they hold, compute and send eight heads'."""
     one, eight = (replace(LLAMA, kv_heads=heads) for heads in (1.0, 8.0))

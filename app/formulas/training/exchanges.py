@@ -137,6 +137,22 @@ def tensor_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
     return 2 * parallelism.tokens(job) * shape.hidden
 
 
+def tensor_sums(shape: Shape) -> Array:
+    """How often the ranks of an average layer sum up forward, 2 - share, or 2 where there are shared experts [1].
+
+    Behind attention and behind what tensor parallelism cuts of the feed-forward block, which whole routed experts are
+    not.
+
+    Source: Narayanan et al., SC21, section 3.2; NVIDIA, Megatron-Core, ``SharedExpertMLP``.
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.training.examples import EXPERTS, MODEL
+    >>> [float(tensor_sums(shape)) for shape in (MODEL, EXPERTS, replace(EXPERTS, shared_experts=1))]
+    [2.0, 1.0, 2.0]
+    """
+    return 2 - where(shape.shared_width > 0, 0.0, shape.expert_share)
+
+
 def context_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
     """Bytes of a rank's own keys and values, 4·T·K·d_h/t or of one head at least, which it sends c - 1 times [B].
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.formulas.arrays import Array, any_, maximum, minimum, where
 from app.formulas.training.arguments import ALL_GATHER, RING, Calibration, Job, Parallelism, Software
-from app.formulas.training.exchanges import Exchange, StepExchanges
+from app.formulas.training.exchanges import Exchange, StepExchanges, tensor_sums
 from app.formulas.transformer import Held, Shape
 
 # Overlap -------------------------------------------------------------------------------------------------------------
@@ -87,10 +87,9 @@ def tensor_parallel_time(
 ) -> Array:
     """Visible time of the tensor-parallel all-reduces of one layer and micro-batch.
 
-    Two forward and two backward of 2·T·h bytes (one each in layers of experts), each a reduce-scatter and an
-    all-gather where sequences are split too: T·(2 - share)·(x_forward·(1 + ρ) + x_backward). Where the stack runs them
-    under the matrix products, a share x shows; backward, the sum of the input's gradient can also run under the product
-    for the weights.
+    n forward and n backward of 2·T·h bytes (`tensor_sums`), each a reduce-scatter and an all-gather where sequences
+    are split too: n·T·(x_forward·(1 + ρ) + x_backward). Where the stack runs them under the matrix products, a share x
+    shows; backward, the sum of the input's gradient can also run under the product for the weights.
 
     Returns:
         Time, forward and backward and recomputation together [s].
@@ -108,7 +107,7 @@ def tensor_parallel_time(
     exposed_forward = (1 - software.overlap_tensor * hidden) * (1 + parallelism.recompute)
     exposed_backward = 1 - maximum(software.overlap_tensor, software.async_tensor) * hidden
     all_reduce = beside_computation(exchange, calibration)
-    return all_reduce * ((2 - shape.expert_share) * (exposed_forward + exposed_backward))
+    return all_reduce * (tensor_sums(shape) * (exposed_forward + exposed_backward))
 
 
 def context_parallel_time(parallelism: Parallelism, calibration: Calibration, exchange: Exchange) -> Array:

@@ -173,7 +173,7 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
             1 + par.scatters_gradients(inputs.software) * (micro_batches - 1)
         )
     return {
-        "tensor_parallel": tensor.times(layers * (2 - shape.expert_share) * (2 + again)),
+        "tensor_parallel": tensor.times(layers * exchanges.tensor_sums(shape) * (2 + again)),
         "context_parallel": keys_sent.times(layers),
         "expert_parallel": tokens_sent.times(layers * shape.expert_share * (4 + 2 * again)),
         "pipeline_parallel": chain(exchanges.pipeline_volume(shape, job, par), whole.pipeline).times(
