@@ -715,6 +715,18 @@ FORMULAS = (
     ),
     Formula("training.tensor_volume", "training", (r"V = 2 T h",), "Bytes of a tensor-parallel sum"),
     Formula(
+        "training.embedding_exchange",
+        "training",
+        (r"T = T_{send}(V)",),
+        "Gradients of a tied embedding between stages",
+    ),
+    Formula(
+        "training.embedding_volume",
+        "training",
+        (r"V = \frac{g V_{tokens} h}{t}",),
+        "Bytes of a tied embedding's gradients",
+    ),
+    Formula(
         "training.tensor_sums",
         "training",
         (r"n = 2 - \text{share}, \text{ } 2 \text{ with shared experts}",),

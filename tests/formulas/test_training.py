@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas import transformer
-from app.formulas.collectives.group_times import Links, collective_time, group_of
+from app.formulas.collectives.group_times import Links, collective_time, group_of, pair_of, send_time
 from app.formulas.collectives.library import choose
 from app.formulas.fabric.placement import Site, Tier
 from app.formulas.training import goodput, memory
@@ -402,6 +402,17 @@ def test_sharded_parameters_are_all_gathered_embeddings_too():
     every = group_of(LINKS, [(1.0, 64.0)])
     assert held.dense > 9 * 8 * held.layer / 2
     assert gather.time == 3 * collective_time(every, "all-gather", 2 * held.dense / 8)
+
+
+def test_a_tied_embedding_is_summed_up_between_the_first_stage_and_the_last():
+    """4 bytes of each of 128,256 · 4,096 parameters over 8 ranks, after the backward pass, where stages are apart."""
+    piped = replace(ALONE, tensor=8.0, pipeline=4.0, data=2.0)
+    tied = replace(LLAMA, tied=1.0)
+    sent = exchanges(tied, JOB, piped, SOFT, LINKS, CAL.bucket).step.embedding
+    assert sent.time == send_time(pair_of(LINKS, 1.0, 1.0), 4 * 128256 * 4096 / 8)
+    assert step(piped, model=tied).pipeline == pytest.approx(step(piped).pipeline + sent.time)
+    for together in (replace(piped, pipeline=1.0), replace(piped, bidirectional=1.0)):
+        assert exchanges(tied, JOB, together, SOFT, LINKS, CAL.bucket).step.embedding.time == 0
 
 
 def test_experts_sum_up_theirs_among_the_groups_that_hold_the_same_ones():

@@ -75,6 +75,7 @@ class StepExchanges:
         flat_gather: both in one flat ring over one network card.
         share, expert_share: gradients of a rank's share of a layer, among the groups that have a whole copy each.
         data, expert_data: gradients and weights of all parameters on a GPU; those of routed experts.
+        embedding: gradients of an embedding that the first stage and the last have both.
     """
 
     pipeline: Exchange = NOTHING
@@ -85,6 +86,7 @@ class StepExchanges:
     expert_share: Exchange = NOTHING
     data: Exchange = NOTHING
     expert_data: Exchange = NOTHING
+    embedding: Exchange = NOTHING
 
 
 @dataclass(frozen=True)
@@ -236,6 +238,18 @@ def pipeline_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
     return 2 * parallelism.tokens(job) * shape.hidden / parallelism.tensor
 
 
+def embedding_volume(shape: Shape, job: Job, parallelism: Parallelism) -> Array:
+    """Bytes of the gradients of a rank's part of an embedding, g·V·h/t [B].
+
+    Source: Narayanan et al., SC21, section 3.2 (the part).
+
+    >>> from app.formulas.training.examples import JOB, MODEL
+    >>> float(embedding_volume(MODEL, JOB, Parallelism(tensor=8.0)))  # 4 bytes of 100 M parameters over 8
+    50000000.0
+    """
+    return job.gradient_bytes * shape.vocabulary * shape.hidden / parallelism.tensor
+
+
 # Times of a layer ----------------------------------------------------------------------------------------------------
 
 
@@ -373,7 +387,34 @@ def step_exchanges(
         return among_replicas
     far, network = stage_place(parallelism, links)
     time = send_time(pair_of(links, far, network), pipeline_volume(shape, job, parallelism))
-    return StepExchanges(**{**vars(among_replicas), "pipeline": Exchange(time, far)})
+    tied = embedding_exchange(shape, job, parallelism, links)
+    return but(among_replicas, pipeline=Exchange(time, far), embedding=tied)
+
+
+def embedding_exchange(shape: Shape, job: Job, parallelism: Parallelism, links: Links) -> Exchange:
+    """The sum of the gradients of an embedding that is the output head too, between the first stage and the last.
+
+    Of g bytes for each of V·h/t parameters each sends all to the other. None where both are on one rank: in a pipeline
+    that is entered from both ends, and where there is none.
+
+    Returns:
+        Its time by itself [s].
+
+    Source: Narayanan et al., SC21; NVIDIA, Megatron-Core, ``finalize_model_grads``.
+
+    >>> from dataclasses import replace
+    >>> from app.formulas.training.examples import JOB, LINKS, MODEL
+    >>> tied = embedding_exchange(replace(MODEL, tied=1.0), JOB, Parallelism(tensor=8.0, pipeline=2.0), LINKS)
+    >>> round(1e3 * float(tied.time), 3)  # 4 bytes of 100 M parameters over 8, at 10 GB/s
+    5.0
+    """
+    p = parallelism
+    apart = (shape.tied > 0) & (p.pipeline > 1) & (p.bidirectional <= 0)
+    if not any_(apart):
+        return NOTHING
+    far, network = stage_place(p, links)
+    time = send_time(pair_of(links, far, network), embedding_volume(shape, job, p))
+    return Exchange(where(apart, time, 0.0), far)
 
 
 def stage_place(parallelism: Parallelism, links: Links) -> tuple[Array, Array]:

@@ -32,6 +32,7 @@ class Between:
     Attributes:
         gather, flat_gather, data: dense parameters and experts together, beside computation; with sharded parameters
             what groups sum up too [s].
+        embedding: between the first stage and the last [s].
         far, network: between stages, as `exchanges.stage_place` has it [1].
         dense, expert, layer: parameters on a GPU, as `transformer.Held` has them [1].
         optimizer: time of updating them [s].
@@ -41,6 +42,7 @@ class Between:
     gather: Numbers
     flat_gather: Numbers
     data: Numbers
+    embedding: Numbers
     far: Numbers
     network: Numbers
     dense: Numbers
@@ -86,6 +88,7 @@ class Between:
             gather=Exchange(where(sharded, self.gather[state], 0.0)) if any_(sharded) else NOTHING,
             flat_gather=Exchange(where(sharded, self.flat_gather[state], 0.0)) if flat else NOTHING,
             data=Exchange(where(sharded, 0.0, self.data[state])),
+            embedding=Exchange(self.embedding[state]),
         )
 
     def _send(self, search: Search, parallelism: Parallelism, cell: Whole, state: Whole, owner: Whole) -> Numbers:
@@ -168,6 +171,7 @@ def _of_states(merged: Search, groups: Groups, owner: Whole, state: Whole) -> tu
         together(alone.gather, alone.expert_gather) + among_groups,
         together(alone.flat_gather) + among_groups,
         together(alone.data, alone.expert_data),
+        exchanges.embedding_exchange(search.shape, search.job, states, links).time,
         *exchanges.stage_place(states, links),
         known.held.dense,
         known.held.expert,

@@ -183,7 +183,7 @@ class Step:
         layers: part of `layer` times repeated by the slowest stage, m·⌈L/p⌉: multiplies each part of the layer [1].
         head: output head and loss on the last stage, as far as it makes that stage the slowest [s].
         bubble: pipeline stages waiting [s].
-        pipeline: activations sent from stage to stage [s].
+        pipeline: activations sent from stage to stage, and an embedding's gradients between the first and the last [s].
         accumulation: adding up the gradients of several micro-batches [s].
         data: gradients and weights exchanged by data parallelism, as far as visible [s].
         optimizer: updating the parameters [s].
@@ -352,14 +352,15 @@ def assemble(
     send = traffic.pipeline_parallel_time(*rest, exchanges.pipeline)
     bubble = bubble_time(layer_time, send, depth, parallelism)
     data = traffic.data_parallel_time(stage, held, job, *rest, exchanges)
-    steady = micro_batches * (stage + send) + bubble + data + optimizer
+    sent = micro_batches * send + exchanges.embedding.time
+    steady = micro_batches * stage + sent + bubble + data + optimizer
     straggler = straggler_time(steady, micro_batches * stage + optimizer, state.deviations, calibration)
     return Step(
         time=steady + straggler,
         layers=micro_batches * deep,
         head=micro_batches * (stage - deep * layer_time),
         bubble=bubble,
-        pipeline=micro_batches * send,
+        pipeline=sent,
         accumulation=micro_batches * deep * added,
         data=data + gathers * (deep * micro_batches),
         optimizer=optimizer,

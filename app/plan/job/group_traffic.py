@@ -24,6 +24,10 @@ class Alone(NamedTuple):
         """So many of them."""
         return Alone(*(count * part for part in self))
 
+    def and_also(self, others: "Alone") -> "Alone":
+        """These and others, one after the other."""
+        return Alone(*(one + other for one, other in zip(self, others, strict=True)))
+
 
 NOTHING = Alone(0.0, 0.0, 0.0)
 
@@ -172,12 +176,14 @@ def step_alone(inputs: StepInputs, par: arguments.Parallelism, exchanged: exchan
         data = Alone(whole.data.time + whole.expert_data.time, *sent).times(
             1 + par.scatters_gradients(inputs.software) * (micro_batches - 1)
         )
+    activations = chain(exchanges.pipeline_volume(shape, job, par), whole.pipeline)
+    staged = activations.times(micro_batches * 2 * par.virtual_pipeline)
+    if whole.embedding.time > 0:
+        staged = staged.and_also(chain(exchanges.embedding_volume(shape, job, par), whole.embedding))
     return {
         "tensor_parallel": tensor.times(layers * exchanges.tensor_sums(shape) * (2 + again)),
         "context_parallel": keys_sent.times(layers),
         "expert_parallel": tokens_sent.times(layers * shape.expert_share * (4 + 2 * again)),
-        "pipeline_parallel": chain(exchanges.pipeline_volume(shape, job, par), whole.pipeline).times(
-            micro_batches * 2 * par.virtual_pipeline
-        ),
+        "pipeline_parallel": staged,
         "data_parallel": data,
     }
