@@ -291,6 +291,7 @@ class Model(Entry):
     dense_layers: CountOrZero = 0
     moe_every: Count = 1
     node_limit: Annotated[int, Field(ge=0, le=1024)] = 0
+    expert_groups: Annotated[int, Field(ge=0, le=1024)] = 0
     query_rank: Count | None = None
     kv_rank: Count | None = None
     rope_head_dim: Count | None = None

@@ -53,7 +53,9 @@ class Shape:
         qkv_bias: 1 if only queries, keys and values have one, as in Qwen2 [1].
         positions: rows of a learned position embedding [1].
         parallel_block: 1 if attention and feed-forward block share one norm, as in GPT-NeoX [1].
-        node_limit: most nodes to which a token's routed experts are limited; zero means no limit [1].
+        node_limit: most groups, each on a node where it was trained, to which a token's routed experts are limited;
+            zero means no limit [1].
+        expert_groups: groups of experts that the limit counts [1].
         embedding_row: 1 if of the input embedding the row that a token reads counts as active, else the matrix [1].
         attention_gate: 1 if attention's output is multiplied by a gate as wide, made of the block's input [1].
         linear_share: share of the layers whose attention is linear, a state in place of keys, λ [1].
@@ -89,6 +91,7 @@ class Shape:
     positions: Array = 0.0
     parallel_block: Array = 0.0
     node_limit: Array = 0.0
+    expert_groups: Array = 0.0
     embedding_row: Array = 0.0
     attention_gate: Array = 0.0
     linear_share: Array = 0.0

@@ -16,7 +16,7 @@ from app.formulas.training import goodput, memory
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.training.compute import linear_layers
-from app.formulas.training.exchanges import exchanges, layer_exchanges, stage_place
+from app.formulas.training.exchanges import exchanges, expert_volumes, layer_exchanges, stage_place
 from app.formulas.training.groups import copies
 from app.plan.job import shape
 from tests.training_constants import constants, links
@@ -413,6 +413,15 @@ def test_a_tied_embedding_is_summed_up_between_the_first_stage_and_the_last():
     assert step(piped, model=tied).pipeline == pytest.approx(step(piped).pipeline + sent.time)
     for together in (replace(piped, pipeline=1.0), replace(piped, bidirectional=1.0)):
         assert exchanges(tied, JOB, together, SOFT, LINKS, CAL.bucket).step.embedding.time == 0
+
+
+@pytest.mark.parametrize(("domains", "reached"), [(8, 3.18), (16, 5.01), (32, 6.39), (64, 7.26)])
+def test_a_limit_of_groups_is_one_of_nodes_where_each_has_a_group(domains: int, reached: float):
+    """Other domains that a token of DeepSeek-V3 reaches, of 20,000 drawn: 8 of the experts of 4 of 8 groups."""
+    latent = shape.shape_of(CATALOG.models["deepseek-v3"])
+    away = (domains - 1) / domains
+    _, across = expert_volumes(latent, JOB, replace(ALONE, expert=64.0), Software(), float(domains), away)
+    assert across / (2 * 8192 * 7168) == pytest.approx(reached, rel=0.03)
 
 
 def test_experts_sum_up_theirs_among_the_groups_that_hold_the_same_ones():

@@ -197,9 +197,10 @@ def expert_volumes(
 
     Inside each of k copies of T/t tokens goes to one of e ranks, and to every part of its expert. To the other D - 1
     domains, which have a share w of the ranks, go k·w copies of a token; of a dispatcher that sends it once to each
-    domain, (D - 1)(1 - (1 - w/(D - 1))^k), or a share w of the domains to which its experts are limited. Where every
-    rank gathers every token, k is e inside, and outside go D - 1. On the way to the experts a value has 2 bytes, or 1
-    in FP8, and 2 on the way back: their mean counts. All with the load of the busiest rank.
+    domain, (D - 1)(1 - (1 - w/(D - 1))^k), or where its experts are limited to M of G groups, each of D/G domains or in
+    one, what k experts reach of N = M·max(D/G, 1) domains, w·N·(1 - (1 - 1/N)^k). Where every rank gathers every token,
+    k is e inside, and outside go D - 1. On the way to the experts a value has 2 bytes, or 1 in FP8, and 2 on the way
+    back: their mean counts. All with the load of the busiest rank.
 
     Source: Lepikhin et al., "GShard", 2020, section 3; DeepSeek-AI, "DeepSeek-V3", 2024, section 3.2.2 (once for each
     node).
@@ -213,7 +214,10 @@ def expert_volumes(
     k = where(software.gathers_tokens > 0, parallelism.expert, shape.experts_per_token)
     others = domains - 1
     distinct = others * (1 - (1 - away / maximum(others, 1e-9)) ** k)
-    distinct = where(shape.node_limit > 0, minimum(distinct, shape.node_limit * away), distinct)
+    if any_(shape.node_limit > 0):
+        reach = maximum(shape.node_limit * maximum(domains / maximum(shape.expert_groups, 1), 1), 1)
+        limited = reach * (1 - (1 - 1 / reach) ** k) * away
+        distinct = where(shape.node_limit > 0, minimum(distinct, limited), distinct)
     once = where(software.gathers_tokens > 0, others, distinct)
     remote = where(software.deduplicates + software.gathers_tokens > 0, once, k * away)
     sent = (

@@ -44,6 +44,7 @@ def shape_of(model: Model, prediction: bool = True) -> Shape:
         positions=float(model.learned_positions),
         parallel_block=float(model.parallel_block),
         node_limit=float(model.node_limit),
+        expert_groups=float(model.expert_groups),
         embedding_row=float(model.active_embedding_row),
         attention_gate=float(model.attention_gate),
         linear_share=model.linear_share,
