@@ -432,13 +432,14 @@ def show_people(low: float, typical: float, high: float) -> str:
 
     >>> show_people(0.75, 1.0, 1.27), show_people(4.1, 5.2, 6.4), show_people(0.1, 0.3, 0.6), show_people(240, 300, 371)
     ('1', '5 (4–6)', 'under 1', '300 (240–370)')
-    >>> show_people(33e3, 42e3, 53e3)
-    '42,000 (33,000–53,000)'
+    >>> show_people(33e3, 42e3, 53e3), show_people(651e3, 829470.9, 1056e3)
+    ('42,000 (33,000–53,000)', '830,000 (650,000–1,060,000)')
     """
     text = show_range(low, typical, high, "1")
     thousands = f"{THIN}K"
     if thousands in text and math.isfinite(low) and math.isfinite(high):
-        return re.sub(r"[\d.,]+", lambda number: f"{round(1e3 * float(number[0])):,}", text.replace(thousands, ""))
+        plain = text.replace(thousands, "").replace(",", "")
+        return re.sub(r"[\d.]+", lambda number: f"{round(1e3 * float(number[0])):,}", plain)
     if "." not in text or not (typical < 1e3 and math.isfinite(low) and math.isfinite(high)):
         return text
     first, *ends = (f"{round(value):,}" for value in (typical, low, high))

@@ -3,12 +3,12 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from app import units
-from app.units import Bytes, parse, show, show_range
+from app.units import Bytes, parse, show, show_people, show_range
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,12 @@ def test_a_range_is_written_out_however_far_its_ends_are(typical: float, below: 
     """No power of ten stands in it: `2.9e+05` is no figure to sign."""
     for unit in ("USD", "s", "B", "W", "1"):
         assert "e+" not in show_range(typical / below, typical, typical * above, unit)
+
+
+@given(st.floats(1e-3, 1e9), st.floats(1.0, 1e3), st.floats(1.0, 1e3))
+@example(829_470.9, 1.27, 1.27)  # to over a million: 1,060 thousands have a comma
+def test_people_are_written_out_however_many_there_may_be(typical: float, below: float, above: float) -> None:
+    assert "K" not in show_people(typical / below, typical, typical * above)
 
 
 @pytest.mark.parametrize("unit", sorted(units.UNITS))
