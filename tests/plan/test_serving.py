@@ -871,6 +871,16 @@ def test_two_pools_keep_the_limit_of_the_first_token_with_the_step_that_answers_
     assert evaluated(**asked, ttft_limit=limit).serving.ttft.typical <= limit
 
 
+def test_the_step_that_gives_the_first_token_is_a_whole_one_through_all_stages() -> None:
+    # with two further tokens a step takes three times the time per token; with 16 stages, sixteen of one of them
+    asked = {"gpus": 32, "gpu": "h100-sxm", "model": "llama-3-70b", "serving": "disaggregated", "output_tokens": 256}
+    assert evaluated(**asked, accepted_tokens=2, ttft_limit=0.15).serving.ttft.typical <= 0.15
+    asked = {"gpus": 216, "gpu": "mi355x", "model": "gpt-oss-120b", "output_tokens": 1, "tpot_limit": 0.02}
+    assert evaluated(**asked, decode_pipeline_parallel=16, users=1000).serving.users.typical == pytest.approx(
+        1000, rel=1e-3
+    )
+
+
 def test_a_light_load_of_two_pools_does_not_wait_for_other_prompts() -> None:
     """One prompt at a time where one comes every ten seconds: a limit of its time changes nothing."""
     asked = {"gpus": 32, "serving": "disaggregated", "request_rate": 0.1}

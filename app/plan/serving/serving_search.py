@@ -261,15 +261,15 @@ def timed(
 ) -> tuple[Floats, Floats, Floats]:
     """Time per token, time to first token [s] and requests a second and GPU of replicas with so much in flight.
 
-    Of answers alone the first token is that of their first step.
+    Of answers alone the first token is that of their first step, through all stages, however many tokens it gives.
     """
     gpu = on_network(inputs.gpu, it.site, layout)
     load = replace(inputs.load, concurrency=concurrency)
     size = np.asarray(layout.gpus)
     if alone:
-        alone_time, _ = answers_alone(inputs.model, gpu, layout, load, inputs.constants)
-        per_token = np.asarray(alone_time)
-        return per_token, per_token, concurrency / (per_token * load.output_tokens) / size
+        alone_time, step = answers_alone(inputs.model, gpu, layout, load, inputs.constants)
+        per_token, first = np.asarray(alone_time), np.asarray(layout.pipeline * step.total)
+        return per_token, first, concurrency / (per_token * load.output_tokens) / size
     state = steady_state(inputs.model, gpu, layout, load, inputs.constants)
     return np.asarray(state.time_per_token), np.asarray(state.first_token), np.asarray(state.requests) / size
 

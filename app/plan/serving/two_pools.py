@@ -246,9 +246,8 @@ class Apart:
 
     def times(self, prompts: tuple[int, int], output_tokens: float) -> tuple[Floats, Floats]:
         """From a request to the first token and to the end of its answer, for every load [s]."""
-        per_token = self.answers.time_per_token
-        first = np.asarray(self.before_answer(prompts) + per_token)
-        return first, np.asarray(answer_time(first, per_token, output_tokens))
+        first = np.asarray(self.before_answer(prompts) + self.answers.first_token)
+        return first, np.asarray(answer_time(first, self.answers.time_per_token, output_tokens))
 
     def in_time(self, first_token: Floats) -> np.ndarray:
         """Which loads keep the limits where they take so long to the first token [s]."""
@@ -358,14 +357,14 @@ def every_load_apart(it: Setting, inputs: ServingInputs, catalog: Catalog) -> Tr
         requests = np.where(better, most, requests)
         rate_of_one = np.where(better, most / np.maximum(workers, 1.0), rate_of_one)
         first = np.where(better, pools.before_answer(place), first)
-    (per_token,) = read_off(rate_of_one, pools.each, answers.time_per_token)
+    per_token, step = read_off(rate_of_one, pools.each, answers.time_per_token, answers.first_token)
     return replace(
         answers,
         fits=answers.fits & (requests > 0),
         concurrency=rate_of_one * per_token * it.question.output_tokens,
         time_per_token=per_token,
         requests=requests / gpus,
-        first_token=first + per_token,
+        first_token=first + step,
     )
 
 
@@ -471,6 +470,7 @@ def pools_at_load(
     load = replace(inputs.load, concurrency=operation.sequences)
     gpu = on_network(inputs.gpu, it.site, operation.layout)
     per_token, decode = answers_alone(inputs.model, gpu, operation.layout, load, inputs.constants)
+    step = operation.layout.pipeline * decode.total
     gpu = on_network(inputs.gpu, it.site, pool.layout)
     taken = replace(inputs.load, token_budget=pool.token_budget)
     rate, time = prompt_pool(inputs.model, gpu, pool.layout, taken, inputs.constants)
@@ -481,7 +481,7 @@ def pools_at_load(
     return PoolsAtLoad(
         decode=decode,
         per_token=per_token,
-        first_token=inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent + decode.total,
+        first_token=inputs.constants.first_token_time + 1.5 * np.asarray(time) + sent + step,
         prompts=rate,
         supply=np.minimum(np.asarray(rate) * pool.workers * shares["prompts"].typical, np.asarray(carried)),
         answers=answers * shares["answers"].typical,
