@@ -388,9 +388,9 @@ def needed(share: Floats, question: ServingQuestion) -> Floats:
 
 def _named(gpus: Floats, kept: NDArray[np.bool_], time: Floats, most: int, node: int) -> list[tuple[int, int]]:
     """Where the fewest GPUs are, the quickest in their nodes, and the quickest of not so many more; nowhere if all are
-    too many.
+    more than whole nodes of the most have.
     """
-    kept = kept & (gpus <= most)
+    kept = kept & (gpus <= most // node * node)
     if not kept.any():
         return []
     least = np.where(kept, gpus, np.inf)

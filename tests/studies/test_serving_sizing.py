@@ -171,6 +171,13 @@ def test_a_cluster_has_the_racks_in_which_its_replicas_stand_whole(ranks: int) -
     assert found.replicas > 2 * (72 // ranks)
 
 
+@pytest.mark.parametrize(("most", "largest"), [(10, 8), (4, 4)])  # whole servers of eight; or a part of one
+def test_no_cluster_is_larger_than_the_largest_considered(most: int, largest: int) -> None:
+    for users in (1, 3000):
+        answer = sized(gpus=most, users=users, gpu=["mi355x"], think_time="0 s")
+        assert all(one.gpus <= largest for one in answer.candidates)
+
+
 def test_what_no_cluster_carries_is_said() -> None:
     answer = sized(tpot_limit="1 us")
     assert answer.cheapest is None
