@@ -106,6 +106,8 @@ def written(sheets: Iterable[Sheet]) -> bytes:
                 else:
                     sheet.write(number, column, cell)
     book.close()
+    for sheet in book.worksheets():  # they and the book hold each other
+        sheet.table.clear()
     return buffer.getvalue()
 
 

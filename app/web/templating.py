@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
@@ -303,6 +304,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    templates.context_class = _Values
     templates.filters |= {
         "show": show,
         "show_beside": show_beside,
@@ -495,6 +497,32 @@ def _place(path: str) -> str:
     return max((to for to in known if path == to or path.startswith(f"{to}/")), key=len, default="")
 
 
+_PARTS = "values_of_parts"
+"""What a page calls the list of these."""
+
+
+class _Values(Context):
+    """What a template may use, known to the page that it is part of."""
+
+    def __init__(self, environment: Environment, parent: dict[str, Any], *others: Any, **named: Any) -> None:
+        super().__init__(environment, parent, *others, **named)
+        parent.get(_PARTS, []).append(self)
+
+
+def _written(template: str, values: Mapping[str, Any]) -> str:
+    """A page as text.
+
+    Its templates hold their macros, which hold what they may use: what a page shows, up to a megabyte, would stay until
+    the collector looks for rings.
+    """
+    parts: list[_Values] = []
+    text = environment().get_template(template).render({**values, _PARTS: parts})
+    for part in parts:
+        part.vars.clear()
+        part.parent.clear()
+    return text
+
+
 def page(
     request: Request,
     template: str,
@@ -505,8 +533,7 @@ def page(
     final: bool = True,
 ) -> Response:
     """Answer with a page, and keep it for who asks again, unless it might then come out otherwise (not ``final``)."""
-    shown = {**context(request, scenario, values.get("query_text", "")), **values}
-    text = environment().get_template(template).render(shown)
+    text = _written(template, {**context(request, scenario, values.get("query_text", "")), **values})
     body = _INDENT.sub("\n<", text).encode()
     if request.method == "GET" and status == 200 and final:
         cache: PageCache = request.app.state.page_cache
