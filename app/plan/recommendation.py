@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from app.catalog.entries import ScaleOut
 from app.catalog.load import Catalog
@@ -13,7 +14,6 @@ from app.plan.band import nan_is_an_answer
 from app.plan.cluster import Cluster, counterpart, resolve
 from app.plan.communication import Communication, communication
 from app.plan.job import job as training_job
-from app.plan.kept import Kept
 from app.plan.network import (
     Network,
     choose_together,
@@ -119,31 +119,33 @@ def price_change(change: float) -> str:
 
 def run_on(scale_out: ScaleOut, planned: Network, fabric: Communication, job: training_job.Job) -> Run:
     """The planned run on another network, with its own load balancing and the parallelism that is best on it."""
-    return _runs_on([(scale_out.key, planned, fabric, job)])[0]
+    return _runs_on([((scale_out.key, planned, fabric), job)])[0]
 
 
-_Asked = tuple[str, Network, Communication, training_job.Job]
-"""A job with what it was planned on, and the key of another network."""
-_RUNS: Kept[_Asked, Run] = Kept(32)
-"""The runs on other networks that were timed last: those timed together are found one after the other."""
+_On = tuple[str, Network, Communication]
+"""The key of another network than a job was planned on, and that."""
+_Asked = tuple[_On, training_job.Job]
+_RUNS: WeakKeyDictionary[training_job.Job, dict[_On, Run]] = WeakKeyDictionary()
+"""The runs on other networks of the jobs that there are: those timed together are found one after the other. A job,
+which holds up to half a megabyte, is kept where it was planned, not by its runs."""
 
 
 def runs_on_rivals(planned: Iterable[tuple[Network, Communication, training_job.Job]]) -> None:
     """Time several planned runs on the networks that each is held against, so that `recommend` finds them."""
-    _runs_on([(rival.key, *each) for each in planned if (rival := _rival(each[0], each[2]))])
+    _runs_on(
+        [((rival.key, network, fabric), job) for network, fabric, job in planned if (rival := _rival(network, job))]
+    )
 
 
 @nan_is_an_answer
 def _runs_on(every: Sequence[_Asked]) -> list[Run]:
     """The same of several runs, whose steps are timed in few calls."""
-    runs = {asked: kept for asked in every if (kept := _RUNS.get(asked))}
-    others = [asked for asked in dict.fromkeys(every) if asked not in runs]
-    built = [_built(*asked[:3]) for asked in others]
-    jobs = [(asked[3], network.cluster, on_it) for asked, (on_it, network) in zip(others, built, strict=True)]
-    for asked, (_, network), time in zip(others, built, training_job.times_on(jobs), strict=True):
-        runs[asked] = Run(network.cluster.scale_out, time, run_cost(network, time))
-        _RUNS.add(asked, runs[asked])
-    return [runs[asked] for asked in every]
+    others = [(on, job) for on, job in dict.fromkeys(every) if on not in _RUNS.setdefault(job, {})]
+    built = [_built(*on) for on, _ in others]
+    jobs = [(job, network.cluster, on_it) for (_, job), (on_it, network) in zip(others, built, strict=True)]
+    for (on, job), (_, network), time in zip(others, built, training_job.times_on(jobs), strict=True):
+        _RUNS[job][on] = Run(network.cluster.scale_out, time, run_cost(network, time))
+    return [_RUNS[job][on] for on, job in every]
 
 
 @lru_cache(maxsize=32)

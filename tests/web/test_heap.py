@@ -9,8 +9,14 @@ from collections.abc import Callable
 import pytest
 from starlette.testclient import TestClient
 
+from app.catalog.load import load_catalog
+from app.plan.evaluate import evaluate
+from app.plan.job import job
+from app.plan.scenario import Scenario
 from app.report import workbook
 from tests.conftest import ROOT
+
+CATALOG = load_catalog()
 
 FILLED = """
 from app.web import heap
@@ -73,3 +79,11 @@ def test_what_a_page_showed_goes_with_its_answer(client: TestClient) -> None:
 
 def test_the_cells_of_a_workbook_go_with_it() -> None:
     assert in_rings(lambda: workbook.written([("Numbers", ["N"], [[number] for number in range(2_000)])])) < 1_000
+
+
+def test_a_job_is_kept_where_it_was_planned_alone() -> None:
+    """What it takes on other networks keeps none."""
+    assert evaluate(Scenario(gpus=64), CATALOG).recommendation
+    job._KEPT.forget()
+    gc.collect()
+    assert not any(isinstance(each, job.Job) for each in gc.get_objects())
