@@ -5,11 +5,13 @@ Parts that cost a little less may draw so much more that their building costs mo
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.formulas.fabric.layouts import Design
 from app.plan.cables import floor_of
 from app.plan.cheapest_fabrics import CheapestFabrics
 from app.plan.cluster import Cluster
@@ -27,6 +29,10 @@ Booleans = NDArray[np.bool_]
 
 _KEPT: Kept[FabricKey, Chosen] = Kept(MOST_KEPT)
 """What was chosen last: it takes 5 ms, and servers of several GPUs have the same ports."""
+
+
+_DESIGNS: Kept[bytes, Design] = Kept(2_048)
+"""Designs of those, by their numbers: one takes more than a kilobyte, three times what else is kept of a choice."""
 
 
 Wish = tuple[tuple[SwitchPair, ...], Cluster, DesignRequest]
@@ -56,10 +62,23 @@ def choose_all(wishes: Iterable[Wish], prices: PriceList) -> list[Chosen]:
     while searches:
         for portion in _portions(searches, lambda search: search.many_sizes, SIZES_TOGETHER):
             for search, cheapest in _cheapest(portion, prices):
-                chosen[search.key] = cheapest
-                _KEPT.add(search.key, cheapest)
+                chosen[search.key] = _shared(cheapest)
+                _KEPT.add(search.key, chosen[search.key])
         searches = [search.among_all() for search in searches if search.key not in chosen]
     return [chosen[key] for key in keys]
+
+
+def _shared(chosen: Chosen) -> Chosen:
+    """The same, with the design and the lengths of equal ones chosen lately: five of six are built as others are."""
+    key = np.array(chosen.design, np.float64).tobytes()
+    if (known := _DESIGNS.get(key)) is None:
+        _DESIGNS.add(key, chosen.design)
+    return Chosen(chosen.choice, known or chosen.design, chosen.lengths and _lengths(*chosen.lengths.items()))
+
+
+@lru_cache(maxsize=1_024)
+def _lengths(*of_levels: tuple[str, float]) -> Mapping[str, float]:
+    return dict(of_levels)
 
 
 def _searches(new: Mapping[FabricKey, Wish], prices: PriceList) -> list[FabricSearch]:

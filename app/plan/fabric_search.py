@@ -43,7 +43,7 @@ class _Hosts(NamedTuple):
         return _Hosts(cluster.nodes, cluster.nics_per_node, rack, cage, network)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Family:
     """All that the choice of a fabric depends on but for its taper.
 
@@ -68,7 +68,7 @@ class Family:
 TAPER = [*DesignRequest.model_fields].index("oversubscription")
 """The place of the taper among wishes."""
 MOST_KEPT = 12_288
-"""Fabrics that are kept: the whole catalogue asks for 8,300, two kilobytes each, whatever the job: of fewer none would
+"""Fabrics that are kept: the whole catalogue asks for 8,300, a kilobyte each, whatever the job: of fewer none would
 be found again.
 """
 _family = lru_cache(maxsize=MOST_KEPT)(Family)

@@ -10,7 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.catalog.load import load_catalog
-from app.plan.evaluate import evaluate
+from app.plan import cheapest_design
+from app.plan.evaluate import evaluate, evaluate_network
 from app.plan.job import job
 from app.plan.scenario import Scenario
 from app.report import workbook
@@ -87,3 +88,11 @@ def test_a_job_is_kept_where_it_was_planned_alone() -> None:
     job._KEPT.forget()
     gc.collect()
     assert not any(isinstance(each, job.Job) for each in gc.get_objects())
+
+
+def test_fabrics_of_equal_designs_share_them() -> None:
+    cheapest_design._KEPT.forget()
+    for price in (20_000, 30_000):
+        evaluate_network(Scenario(gpus=512, price_switch=price), CATALOG)
+    designs = [chosen.design for chosen in cheapest_design._KEPT.values()]
+    assert len({*map(id, designs)}) == len({*map(str, designs)}) < len(designs)
