@@ -223,7 +223,8 @@ def _line(
         low, high = interval(values, np.nan_to_num(way.residual), way.least if factor is None else None)
         if factor is not None:
             high = np.maximum(np.minimum(high, factor / way.least), values[:, 0])
-    return Series(name, look, x, values[:, 0], low, high, dash=dash, strong=strong)
+    typical = values[:, 0].copy()  # a view of it would keep all draws
+    return Series(name, look, x, typical, low, high, dash=dash, strong=strong)
 
 
 def _exact(name: str, look: str, x: Floats, y: Floats, *, dash: str = "", strong: bool = False) -> Series:

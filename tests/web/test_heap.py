@@ -15,6 +15,7 @@ from app.plan.evaluate import evaluate, evaluate_network
 from app.plan.job import job
 from app.plan.scenario import Scenario
 from app.report import workbook
+from app.studies import all_reduce_curves
 from tests.conftest import ROOT
 
 CATALOG = load_catalog()
@@ -88,6 +89,12 @@ def test_a_job_is_kept_where_it_was_planned_alone() -> None:
     job._KEPT.forget()
     gc.collect()
     assert not any(isinstance(each, job.Job) for each in gc.get_objects())
+
+
+def test_a_curve_keeps_no_draws() -> None:
+    for line in all_reduce_curves.all_reduce_over_sizes(Scenario(), CATALOG, 1e9).series:
+        arrays = (line.typical, line.low, line.high)
+        assert all(each.base is None or each.base.size <= 2 * each.size for each in arrays)
 
 
 def test_fabrics_of_equal_designs_share_them() -> None:
