@@ -132,7 +132,7 @@ class Floor:
     network_units: float
 
     @cached_property
-    def _sold(self) -> Integers:
+    def _sold(self) -> NDArray[np.uint8]:
         """Which of the lengths on sale joins two racks, by how far their places are apart; see `place`.
 
         The middle entry is for racks no distance apart. Beyond the longest, the longest.
@@ -145,7 +145,7 @@ class Floor:
         across: Any = np.abs(rows_apart)
         length = costs.cable_length(along + across, self.pitch, self.drop, self.slack, across * self.row_pitch)
         sold = costs.length_class(length, self.lengths)
-        lengths = np.searchsorted(self.lengths, np.where(np.isfinite(sold), sold, max(self.lengths)))
+        lengths = np.searchsorted(self.lengths, np.where(np.isfinite(sold), sold, max(self.lengths))).astype(np.uint8)
         lengths.flags.writeable = False
         return lengths
 
@@ -153,7 +153,7 @@ class Floor:
         """A rack's place in one number, so that the difference of two says how far they are along and across."""
         return rack + rack // self.per_row * self.per_row
 
-    def _between(self, near: Integers, far: Integers) -> Integers:
+    def _between(self, near: Integers, far: Integers) -> NDArray[np.uint8]:
         """Which of the lengths on sale joins two places; the longest where none reaches."""
         return self._sold.take(near + len(self._sold) // 2 - far, mode="clip")
 

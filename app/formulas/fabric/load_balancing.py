@@ -50,7 +50,7 @@ def fullest_link(flows: int, uplinks: int, leaves: float) -> float:
     return float(first - np.expm1(leaves * uplinks * at_most).sum())
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _flows_of_a_link(flows: int, uplinks: int) -> tuple[int, Floats]:
     """A number of flows that every uplink has, and the logarithm of the chance that one has no more than that, and than
     each number that follows, ln P(X ≤ j) [1]. Kept: whatever the number of leaves.

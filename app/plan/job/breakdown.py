@@ -304,7 +304,7 @@ def _of_job(value: Array, place: int) -> Array:
     return value[place] if isinstance(value, np.ndarray) and value.ndim > 2 else value
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _quicker(cal: arguments.Calibration) -> arguments.Calibration:
     """The constants with the overheads of the what-ifs. Kept: it takes 0.1 ms, the same for every plan of a GPU."""
     quicker: dict[str, Floats] = {name: getattr(cal, name) / BETTER["overhead"] for name in OVERHEADS}
