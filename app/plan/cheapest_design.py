@@ -15,7 +15,16 @@ from app.formulas.fabric.layouts import Design
 from app.plan.cables import floor_of
 from app.plan.cheapest_fabrics import CheapestFabrics
 from app.plan.cluster import Cluster
-from app.plan.fabric_search import MOST_KEPT, CommonOptions, FabricKey, FabricSearch, Family, FewSwitches
+from app.plan.fabric_search import (
+    FAMILIES,
+    FEW_KEPT,
+    MOST_KEPT,
+    CommonOptions,
+    FabricKey,
+    FabricSearch,
+    Family,
+    FewSwitches,
+)
 from app.plan.kept import Kept
 from app.plan.least_cost import LeastCosts, least_of_switches
 from app.plan.offers import some_of
@@ -33,6 +42,11 @@ _KEPT: Kept[FabricKey, Chosen] = Kept(MOST_KEPT)
 
 _DESIGNS: Kept[bytes, Design] = Kept(2_048)
 """Designs of those, by their numbers: one takes more than a kilobyte, three times what else is kept of a choice."""
+
+
+def keep_few() -> None:
+    """Keep fewer fabrics in this process: another answers the questions that ask for many."""
+    _KEPT.most = FAMILIES.most = FEW_KEPT
 
 
 Wish = tuple[tuple[SwitchPair, ...], Cluster, DesignRequest]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from app.catalog.load import Catalog
 from app.formulas.fabric import layouts
 from app.plan.bill_of_materials import Cages
 from app.plan.cluster import Cluster
+from app.plan.kept import Kept
 from app.plan.least_cost import Narrowed
 from app.plan.leaves import LeafHosts
 from app.plan.offers import Offers, offers
@@ -71,7 +71,10 @@ MOST_KEPT = 12_288
 """Fabrics that are kept: the whole catalogue asks for 8,300, a kilobyte each, whatever the job: of fewer none would
 be found again.
 """
-_family = lru_cache(maxsize=MOST_KEPT)(Family)
+FEW_KEPT = 2_048
+"""The same in a process that answers no question for many clusters: those of hundreds of plans."""
+FAMILIES: Kept[tuple[Any, ...], Family] = Kept(MOST_KEPT)
+"""What the choices of fabrics depend on that were asked for last."""
 
 
 class FabricKey(NamedTuple):
@@ -93,6 +96,13 @@ class FabricKey(NamedTuple):
             _family(choices, hosts, wishes[:TAPER] + wishes[TAPER + 1 :], prices),
             request.oversubscription,
         )
+
+
+def _family(*asked: Any) -> Family:
+    """The one family with these fields."""
+    if (known := FAMILIES.get(asked)) is None:
+        FAMILIES.add(asked, known := Family(*asked))
+    return known
 
 
 class CommonOptions(NamedTuple):

@@ -146,7 +146,7 @@ def link_prices(
     return np.where(np.isfinite(priced), priced, 0.0)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def longer_link_prices(
     ends: tuple[tuple[SwitchPair, Cages], ...], level: str, lengths: tuple[float, ...], prices: PriceList
 ) -> Floats:

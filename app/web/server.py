@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.catalog.toml_files import CatalogError
+from app.plan.cheapest_design import keep_few
 from app.web import heap, logs, settings
 from app.web.application import create_app
 from app.web.connections import ACCEPTED, BACKLOG, Connection, Connections
@@ -59,6 +60,8 @@ def serve(host: str | None = None, port: int | None = None) -> int:
     gc.set_threshold(*GARBAGE)
     sys.setswitchinterval(TURN)
     worker = Worker(app) if sys.platform == "linux" else None  # elsewhere what is loaded may not survive a fork
+    if worker:
+        keep_few()
     try:
         server.run()
     except KeyboardInterrupt:

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.catalog.load import load_catalog
-from app.plan import cheapest_design
+from app.plan import cheapest_design, fabric_search
 from app.plan.evaluate import evaluate, evaluate_network
 from app.plan.job import job
 from app.plan.scenario import Scenario
@@ -103,3 +103,14 @@ def test_fabrics_of_equal_designs_share_them() -> None:
         evaluate_network(Scenario(gpus=512, price_switch=price), CATALOG)
     designs = [chosen.design for chosen in cheapest_design._KEPT.values()]
     assert len({*map(id, designs)}) == len({*map(str, designs)}) < len(designs)
+
+
+def test_a_process_beside_a_worker_keeps_few_fabrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = cheapest_design._KEPT, fabric_search.FAMILIES
+    for each in kept:
+        monkeypatch.setattr(each, "most", each.most)
+    monkeypatch.setattr(cheapest_design, "FEW_KEPT", 2)
+    cheapest_design.keep_few()
+    for price in (21_000, 22_000, 23_000):
+        evaluate_network(Scenario(gpus=512, price_switch=price), CATALOG)
+    assert [len(each) for each in kept] == [2, 2]

@@ -201,7 +201,7 @@ def divisors(number: int) -> list[int]:
     return list(_divisors(number))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _divisors(number: int) -> tuple[int, ...]:
     low = [i for i in range(1, int(number**0.5) + 1) if number % i == 0]
     return tuple(low + [number // i for i in reversed(low) if i * i != number])

@@ -143,7 +143,7 @@ def _choices(fixed: int | None, options: Sequence[int]) -> list[int]:
     return list(options) if fixed is None else [fixed]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _divisors(number: int) -> Whole:
     """All divisors as an array, ascending [1]. Kept: shares of many batches and clusters are equal."""
     dividing = np.array(divisors(number), np.int64)
