@@ -1,6 +1,7 @@
 """The leaves that are tried for several clusters, in columns."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -195,7 +196,7 @@ class TriedLeaves:
         begins, number = np.flatnonzero(begin), np.cumsum(begin) - 1
         lists, hosts = self.place[begins], self.hosts[begins]
         if len({*self.kind.tolist()}) == len(self.kind):
-            return SharedSizes(lists, np.arange(len(begins)), but(self), number)  # itself would be a ring
+            return SharedSizes(lists, np.arange(len(begins)), copy(self), number)  # itself would be a ring
         _, site = distinct((self.kind, self.nodes_per_rack), len(self.kind))
         own = self._taper_of(lists, hosts, self.taper[self.begins][lists])
         first, which = distinct((site[lists], hosts, self.fewest[begins], own), len(begins))
