@@ -61,7 +61,7 @@ def query(text: str, repeatable: frozenset[str] = frozenset()) -> Fields:
 def values_of(name: str, text: str) -> tuple[str, ...]:
     """The values that a field which may repeat has in one text.
 
-    >>> values_of("gpu", "h100-sxm,gb200"), values_of("gpus", "1,024"), values_of("vendor", "NVIDIA, \x1d")
+    >>> values_of("gpu", "h100-sxm,gb200"), values_of("gpus", "1,024"), values_of("vendor", "NVIDIA,\\x1d")
     (('h100-sxm', 'gb200'), ('1,024',), ('NVIDIA',))
     """
     return tuple(filter(None, map(str.strip, _COMMA.split(text)))) if name in KEYS else (text,)
