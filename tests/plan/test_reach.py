@@ -93,7 +93,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "ffn_hidden": (OWN, 8192, JOB),
     "gated": (OWN, False, JOB),
     "vocabulary": (OWN, 32000, JOB),
-    "tied_embeddings": (OWN, True, RUN),  # the fullest stage has one end of the model, and a checkpoint both
+    "tied_embeddings": (OWN, True, STEP),  # summed between both ends of the model, of which the fullest stage has one
     "experts": (OWN | {"experts_per_token": 2, "expert_parallel": 8}, 16, JOB),
     "experts_per_token": (EXPERTS, 4, JOB),
     "expert_ffn_hidden": (EXPERTS, 8192, JOB),
