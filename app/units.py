@@ -527,6 +527,8 @@ def decades(low: float, high: float, unit: str) -> list[tuple[float, str]]:
     ['10\u202fs', '20\u202fs', '50\u202fs', '100\u202fs', '200\u202fs']
     >>> [text for _, text in decades(0.5, 2e6, "s")]
     ['1\u202fs', '1\u202fmin', '1\u202fh', '10\u202fdays']
+    >>> decades(3e13, 4e16, "s")[0]
+    (100000000000000.0, '3,170,000\u202fyears')
     """
     if not 0 < low < high < math.inf:
         return []
@@ -539,7 +541,8 @@ def decades(low: float, high: float, unit: str) -> list[tuple[float, str]]:
     if unit == "s" and high > 100:
         spots = [(10.0**power, show(10.0**power, unit)) for power in range(first, 2)]
         spots += [(at, time.replace(" ", THIN)) for time in TIMES if low <= (at := parse(time, unit)) <= high]
-        return spots[:: -(-len(spots) // MOST_MARKS)]
+        if len(spots) > 1:
+            return spots[:: -(-len(spots) // MOST_MARKS)]
     step = 1 if last - first < MOST_MARKS else 2 if last - first < 7 else 3
     return [(10.0**power, show(10.0**power, unit)) for power in range(first, last + 1) if power % step == 0]
 

@@ -192,3 +192,12 @@ def test_a_number_with_the_unit_of_an_answer_is_read_back_the_same(value: float,
 @given(st.floats(min_value=1e-2, max_value=9e11), st.sampled_from(["USD", "USD/h", "USD/year", "USD/(Gb/s)", "USD/s"]))
 def test_money_that_is_shown_can_be_typed_again(value: float, unit: str) -> None:
     assert parse(show(value, unit, digits=7), unit) == pytest.approx(value, rel=1e-6)
+
+
+@given(st.floats(-12, 30), st.floats(0.1, 25), st.sampled_from(["s", "B", "USD", "1"]))
+def test_a_logarithmic_axis_has_marks_between_its_ends_in_their_order(low: float, wide: float, unit: str) -> None:
+    """However far its ends are apart, and however long the times are."""
+    ends = 10**low, 10 ** (low + wide)
+    at = [value for value, _ in units.decades(*ends, unit)]
+    assert at == sorted(at)
+    assert all(ends[0] * 0.999 <= value <= ends[1] * 1.001 for value in at)
