@@ -161,16 +161,13 @@ class Cabled(NamedTuple):
             rows: Sequence[Any] = column if drawn else column[:, 0].tolist()
             return rows
 
-        columns = [
-            (role, part, key, rows_of(quantity, False), price, rows_of(power), usual, contained, length, rows_of(cost))
-            for (role, part, key, quantity, price, power, usual, contained, length), cost in self.bill
-        ]
+        numbers = [(rows_of(line.quantity, False), rows_of(line.power), rows_of(cost)) for line, cost in self.bill]
         power, typical_power = rows_of(self.power), rows_of(self.typical_power)
         for row in range(many):
             bill = [
-                (Line(role, part, key, int(quantity[row]), price, power[row], usual, contained, length), cost[row])
-                for role, part, key, quantity, price, power, usual, contained, length, cost in columns
-                if quantity[row] > 0
+                (line._replace(quantity=int(quantities[row]), power=powers[row]), prices[row])
+                for (line, _), (quantities, powers, prices) in zip(self.bill, numbers, strict=True)
+                if quantities[row] > 0
             ]
             yield Cabled(self.media, tuple(bill), power[row], typical_power[row])
 

@@ -97,26 +97,27 @@ def _tokens_each(load: ServingLoad, constants: ServingConstants) -> Array:
 
 def answers_alone(
     model: ServedModel, gpu: ServingRates, layout: Layout, load: ServingLoad, constants: ServingConstants
-) -> tuple[Array, StepParts]:
+) -> tuple[Array, Array, StepParts]:
     """Time per token of a replica whose prompts another pool computes: all C sequences decode in every step.
 
-    TPOT = p·t_dec/(1 + α) with C/(a·p) sequences of an attention rank.
+    TPOT = p·t_dec/(1 + α) with C/(a·p) sequences of an attention rank; the first token takes a step, p·t_dec.
 
     Returns:
-        Time per token, and the parts of a step [s].
+        Time per token, that of a step through all stages, and the parts of a stage's [s].
 
     Source: Zhong et al., "DistServe", 2024, section 3.2.
 
     >>> from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
     >>> load = ServingLoad(input_tokens=1, output_tokens=1e6, concurrency=1, token_budget=8192)
-    >>> time, _ = answers_alone(MODEL, GPU, Layout(), load, LOSSLESS)
+    >>> time, *_ = answers_alone(MODEL, GPU, Layout(), load, LOSSLESS)
     >>> round(1e6 * float(time))  # 500 µs of weights, 10 GB of keys at 1 TB/s
     10500
     """
     sequences = load.concurrency / (layout.attention_data * layout.pipeline)
     batch = StepBatch(sequences, 0.0, load.context, load.prompt_keys, _tokens_each(load, constants))
     decode = step_parts(batch, model, gpu, layout, constants)
-    return layout.pipeline * decode.total / (1 + load.accepted_tokens), decode
+    step = layout.pipeline * decode.total
+    return step / (1 + load.accepted_tokens), step, decode
 
 
 def _answers_both_prompts(

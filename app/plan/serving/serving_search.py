@@ -267,8 +267,8 @@ def timed(
     load = replace(inputs.load, concurrency=concurrency)
     size = np.asarray(layout.gpus)
     if alone:
-        alone_time, step = answers_alone(inputs.model, gpu, layout, load, inputs.constants)
-        per_token, first = np.asarray(alone_time), np.asarray(layout.pipeline * step.total)
+        *times, _ = answers_alone(inputs.model, gpu, layout, load, inputs.constants)
+        per_token, first = map(np.asarray, times)
         return per_token, first, concurrency / (per_token * load.output_tokens) / size
     state = steady_state(inputs.model, gpu, layout, load, inputs.constants)
     return np.asarray(state.time_per_token), np.asarray(state.first_token), np.asarray(state.requests) / size

@@ -469,8 +469,7 @@ def pools_at_load(
     shares = catalog.serving["pools"]
     load = replace(inputs.load, concurrency=operation.sequences)
     gpu = on_network(inputs.gpu, it.site, operation.layout)
-    per_token, decode = answers_alone(inputs.model, gpu, operation.layout, load, inputs.constants)
-    step = operation.layout.pipeline * decode.total
+    per_token, step, decode = answers_alone(inputs.model, gpu, operation.layout, load, inputs.constants)
     gpu = on_network(inputs.gpu, it.site, pool.layout)
     taken = replace(inputs.load, token_budget=pool.token_budget)
     rate, time = prompt_pool(inputs.model, gpu, pool.layout, taken, inputs.constants)
