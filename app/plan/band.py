@@ -13,6 +13,7 @@ from typing_extensions import TypeVar, Unpack, dataclass_transform
 
 from app.catalog.estimate import EARLY, Estimate
 from app.formulas.arrays import rounded
+from app.formulas.records import quickly_made
 from app.units import show_range
 
 LOW, HIGH = 0.1, 0.9
@@ -93,7 +94,7 @@ def result(
 @dataclass_transform(frozen_default=True, field_specifiers=(field, result))
 def record(kind: type[T]) -> type[T]:
     """A frozen dataclass whose fields declare themselves with `result`."""
-    return dataclass(frozen=True)(kind)
+    return quickly_made(dataclass(frozen=True)(kind))
 
 
 @record
