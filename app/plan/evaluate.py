@@ -383,7 +383,6 @@ def _reduced(reduction: Reduction, alternatives: bool) -> AllReduce[Draws]:
 
 def _filled(scenario: Scenario, network: Network, job: training_job.Job, message: float) -> dict[str, Any]:
     """Every field of the scenario, with what the plan filled in for the blanks."""
-    parallelism = vars(job.training.parallelism) if job.training.parallelism else {}
     return scenario.filled(
         {
             **network.cluster.fields(),
@@ -391,6 +390,6 @@ def _filled(scenario: Scenario, network: Network, job: training_job.Job, message
             "message": message,
             "global_batch": job.setup.request.batch,
             **job.shape_fields,
-            **{name: value for name, value in parallelism.items() if name in Scenario.model_fields},
+            **(vars(job.training.parallelism) if job.training.parallelism else {}),
         }
     )

@@ -921,12 +921,17 @@ class Scenario(
 
     def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Every field, with these values where it was blank."""
-        return {name: values.get(name) if value is None else value for name, value in vars(self).items()}
+        fields = vars(self)
+        return fields | {name: value for name, value in values.items() if fields.get(name, "") is None}
 
     def asked(self) -> dict[str, Any]:
         """The fields that differ from the defaults."""
         defaults = _defaults(type(self))
-        return {name: value for name, value in vars(self).items() if value != defaults[name]}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if value is not (usual := defaults[name]) and value != usual  # most are the default itself
+        }
 
     def query(self, **changes: Any) -> str:
         """The shortest query string that asks this, with some fields changed."""
@@ -1022,5 +1027,5 @@ def _text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         short = f"{value:g}"
-        return quote_plus(short if float(short) == value else repr(value))
+        return (short if float(short) == value else repr(value)).replace("+", "%2B")
     return str(value) if isinstance(value, int) else quote_plus(str(value))

@@ -1,7 +1,7 @@
 """Values far from what is met in practice: mostly a number whose unit was left out or mistaken."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from math import isclose, log
 from typing import Any
 
@@ -38,7 +38,9 @@ def unusual_values(cluster: Cluster, scenario: Scenario, catalog: Catalog) -> It
 
     Zero is no such value: it says that there are no failures, or that nothing is paid.
     """
-    for name, value in vars(scenario).items():
+    fields = vars(scenario)
+    for name in _with_usual_range(type(scenario)):
+        value = fields[name]
         if not isinstance(value, float) or value <= 0:
             continue
         if (usual := _usual(name, cluster, scenario, catalog)) and _far(value, usual):
@@ -85,13 +87,21 @@ def _usual(name: str, cluster: Cluster, scenario: Scenario, catalog: Catalog) ->
     """The usual range of a field: that of a constant of the catalogue, or its own; ``None`` where it has none."""
     if name in CATALOGUED:
         return CATALOGUED[name](cluster, scenario, catalog)
-    return _declared(type(scenario).model_fields[name].json_schema_extra)
+    return _declared(type(scenario)).get(name)
 
 
-def _declared(about: Any) -> Usual | None:
-    """The range that a field declares."""
-    usual = about.get("usual") if isinstance(about, dict) else None
-    return usual if isinstance(usual, Usual) else None
+@cache
+def _declared(kind: type[Scenario]) -> Mapping[str, Usual]:
+    """The ranges that fields declare."""
+    about = {name: field.json_schema_extra for name, field in kind.model_fields.items()}
+    said = {name: each.get("usual") for name, each in about.items() if isinstance(each, dict)}
+    return {name: usual for name, usual in said.items() if isinstance(usual, Usual)}
+
+
+@cache
+def _with_usual_range(kind: type[Scenario]) -> tuple[str, ...]:
+    """The fields that may have a usual range, as they stand in a question."""
+    return tuple(name for name in kind.model_fields if name in CATALOGUED or name in _declared(kind))
 
 
 def _span(estimates: Iterable[Estimate | None], catalog: Catalog) -> Usual | None:
