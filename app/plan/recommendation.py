@@ -9,7 +9,6 @@ from app.catalog.entries import ScaleOut
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, TYPICAL
 from app.formulas import costs
-from app.formulas.arrays import typical_of
 from app.plan.band import nan_is_an_answer
 from app.plan.cluster import Cluster, counterpart, resolve
 from app.plan.communication import Communication, communication
@@ -24,7 +23,7 @@ from app.plan.network import (
 from app.plan.prices import PriceList
 from app.plan.result import Parallelism, Recommendation
 from app.plan.scenario import ClusterRequest, NetworkRequest, PriceRequest, Scenario, another_network, on_network
-from app.plan.total_cost import Ownership, RunCost, TotalCost, run_cost
+from app.plan.total_cost import RunCost, TotalCost, run_cost
 from app.units import percent
 
 TIE = 0.02
@@ -67,7 +66,7 @@ def recommend(network: Network, fabric: Communication, job: training_job.Job, co
         slower=slower,
         dearer=dearer,
         break_even=max(1 + dearer, 1 / (1 + dearer)) - 1,
-        **turning_points(*_infiniband_first(Run(planned, taken, cost_of(cost.owned, taken)), other)),
+        **turning_points(*_infiniband_first(Run(planned, taken, cost.owned.typical_run(taken)), other)),
     )
 
 
@@ -83,11 +82,6 @@ class Run(NamedTuple):
     scale_out: ScaleOut
     time: float
     cost: RunCost
-
-
-def cost_of(owned: Ownership, time: float) -> RunCost:
-    """What a run of some length [s] typically costs on a cluster that is priced in draws."""
-    return RunCost(typical_of(owned.per_run(time)), typical_of(owned.network_per_run(time)))
 
 
 def _infiniband_first(*runs: Run) -> tuple[Run, Run]:

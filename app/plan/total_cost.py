@@ -141,6 +141,10 @@ class Ownership:
         """What of that its network costs, with its support, for as long as the cluster is kept [USD]."""
         return _network_per_run(self.network.cost, self.rates, time, DRAWS)
 
+    def typical_run(self, time: float) -> "RunCost":
+        """What a run of some length [s] typically costs."""
+        return _run_cost(typical_of(self.total), typical_of(self.network.cost), self.rates, time)
+
 
 def _network_per_run(price: Array, rates: Rates, time: Array, sampling: Sampling) -> Array:
     """What a network of some price costs for a run, with its support, for as long as it is kept [USD]."""
@@ -302,8 +306,13 @@ def run_cost(network: Network, time: float) -> RunCost:
     rates = _kept_rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
     hardware = _hardware(network, _further(network, prices, rates), TYPICAL)
     money = _money(hardware, cluster.platform, rates, prices.catalog, TYPICAL)
-    part = _network_per_run(network.typical.cost, rates, time, TYPICAL)
-    return RunCost(typical_of(costs.run(money.total, rates.lifetime.typical, time)), typical_of(part))
+    return _run_cost(typical_of(money.total), typical_of(network.typical.cost), rates, time)
+
+
+def _run_cost(total: float, network: float, rates: Rates, time: float) -> RunCost:
+    """That of a cluster whose whole cost, and its network's price, are typically so much [USD]."""
+    part = _network_per_run(network, rates, time, TYPICAL)
+    return RunCost(typical_of(costs.run(total, rates.lifetime.typical, time)), typical_of(part))
 
 
 @dataclass(frozen=True, eq=False)

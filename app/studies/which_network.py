@@ -17,7 +17,7 @@ from app.plan.band import interval, record, result
 from app.plan.cluster import counterpart
 from app.plan.job.job import job_on
 from app.plan.network import network_of
-from app.plan.recommendation import TIE, Run, advised, cost_of, price_change, turning_points
+from app.plan.recommendation import TIE, Run, advised, price_change, turning_points
 from app.plan.scenario import Scenario, on_network
 from app.plan.total_cost import Ownership, ownership
 from app.studies.curve import Curve, Mark, Series, short
@@ -67,7 +67,7 @@ class OwnedRun(NamedTuple):
     @property
     def typical(self) -> Run:
         """What the run typically costs."""
-        return Run(self.owned.cluster.scale_out, self.time, cost_of(self.owned, self.time))
+        return Run(self.owned.cluster.scale_out, self.time, self.owned.typical_run(self.time))
 
 
 class Pair(NamedTuple):

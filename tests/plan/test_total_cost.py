@@ -53,5 +53,6 @@ def test_what_a_run_typically_costs_is_the_first_of_its_draws(asked: dict[str, A
     owned = ownership(network.cluster, network, network.prices)
     drawn = owned.per_run(time), owned.network_per_run(time)
     assert run_cost(network, time) == tuple(float(np.ravel(values)[0]) for values in drawn)
+    assert owned.typical_run(time) == run_cost(network, time)
     totals = network.cost, network.power, network.typical_power
     assert network.typical == tuple(float(values[0]) for values in totals)
