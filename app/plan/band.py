@@ -19,6 +19,8 @@ from app.units import show_range
 LOW, HIGH = 0.1, 0.9
 DIGITS = 6
 """Of the ends of a range: what 257 draws say of them beyond is chance."""
+AT_ONCE = 128
+"""Rows of draws that are sorted in one call: as many as a processor has at hand."""
 _SOURCE, _STATUS = attrgetter("source"), attrgetter("status")
 
 nan_is_an_answer = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
@@ -188,10 +190,7 @@ def fold(part: Any, sourced: bool = True) -> Any:
     gaps: list[_Gap] = []
     folded = _with_gaps(part, gaps)
     if gaps:
-        # Results that share their draws share a band.
-        bands = _bands({(id(draws), unit): draws for _, _, draws, unit in gaps}, sourced)
-        for record_values, name, draws, unit in gaps:
-            record_values[name] = bands[id(draws), unit]
+        _fill(gaps, sourced)
     return folded
 
 
@@ -238,47 +237,45 @@ def _generic(annotation: Any) -> bool:
     return isinstance(annotation, TypeVar) or bool(getattr(annotation, "__parameters__", ()))
 
 
-def _bands(draws: Mapping[tuple[int, str], Draws], sourced: bool) -> dict[tuple[int, str], Band | None]:
-    rows = list(draws.values())
-    table = _table([row.values for row in rows])
-    typical = table[:, 0].tolist()
-    low, high = _sorted_interval(table, np.array([row.residual for row in rows]))
+def _fill(gaps: Sequence[_Gap], sourced: bool) -> None:
+    """Make the bands, and put each where it is to stand."""
+    drawn = [gap for gap in gaps if gap[2].values.size > 1]
+    exact = [gap for gap in gaps if gap[2].values.size == 1]
+    ends = [_sorted(_table(drawn[start : start + AT_ONCE])) for start in range(0, len(drawn), AT_ONCE)]
+    if exact:
+        ends.append((_table(exact)[:, 0],) * 3)
+    ordered = [*drawn, *exact]
+    typical, low, high = map(np.concatenate, zip(*ends, strict=True))
+    low, high = _widened(typical, low, high, np.array([draws.residual for _, _, draws, _ in ordered]))
     rests: dict[int, tuple[tuple[str, ...], bool]] = {}  # results of one part of the plan share what they rest on
-    bands: dict[tuple[int, str], Band | None] = {}
-    for (key, row), below, value, above in zip(draws.items(), low.tolist(), typical, high.tolist(), strict=True):
+    for (its_record, name, draws, unit), below, value, above in zip(
+        ordered, low.tolist(), typical.tolist(), high.tolist(), strict=True
+    ):
         if not isfinite(value):
-            bands[key] = None
+            its_record[name] = None
             continue
-        _, used, _, most, least = row
+        _, used, _, most, least = draws
         rest = rests.get(id(used))
         if rest is None:
             rest = rests[id(used)] = _provenance(used, sourced)
         above = most if most < above else above
         below = least if least > below else below
-        band = object.__new__(Band)  # a third of the time that a frozen record takes to construct, 200 times a plan
+        its_record[name] = band = object.__new__(Band)  # a third of the time that it takes to construct one
         its = vars(band)
         its["low"] = value if value < below else below
         its["typical"] = value
         its["high"] = value if value > above else above
-        its["unit"] = key[1]
+        its["unit"] = unit
         sources, projected = rest  # else the defaults of the class, which are not written
         if sourced:
             its["sources"] = sources
         if projected:
             its["projected"] = projected
-        bands[key] = band
-    return bands
 
 
-def _table(rows: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Draws of several results below one another; what is exact stands in every draw."""
-    sizes = {row.size for row in rows}
-    if len(sizes) == 1:
-        return np.concatenate(rows, axis=None).reshape(len(rows), -1)
-    table = np.empty((len(rows), max(sizes)))
-    for place, row in zip(table, rows, strict=True):
-        place[:] = row
-    return table
+def _table(gaps: Sequence[_Gap]) -> NDArray[np.float64]:
+    """The draws of several below one another, of which each has as many."""
+    return np.concatenate([draws.values for _, _, draws, _ in gaps], axis=None).reshape(len(gaps), -1)
 
 
 def interval(
@@ -292,19 +289,28 @@ def interval(
     of each, where that is given.
     Where a value of zero or less allows no logarithm, the draws' own interval stands.
     """
-    low, high = _sorted_interval(values.copy(), residual)
+    low, high = _widened(*_sorted(values.copy()), residual)
     return low if least is None else np.minimum(np.maximum(low, least), values[..., 0]), high
 
 
-def _sorted_interval(
-    values: NDArray[np.float64], residual: float | NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The same, which leaves the draws in another order."""
+def _sorted(
+    values: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The typical value of draws and the ends between which 80 % of them are; it leaves them in another order."""
     typical = values[..., 0].copy()
     last = values.shape[-1] - 1
-    places = round(LOW * last), round(HIGH * last)
     values.sort(axis=-1)  # NumPy sorts vectors at a time, and is four times as quick at it as at a partition
-    low, high = np.minimum(values[..., places[0]], typical), np.maximum(values[..., places[1]], typical)
+    low, high = values[..., round(LOW * last)], values[..., round(HIGH * last)]
+    return typical, np.minimum(low, typical), np.maximum(high, typical)
+
+
+def _widened(
+    typical: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    residual: float | NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """These ends with the model's own error, rounded; see `interval`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         below = typical * np.exp(-np.hypot(np.log(typical / low), residual))
         above = typical * np.exp(np.hypot(np.log(high / typical), residual))
