@@ -104,11 +104,26 @@ def evaluate_with_draws(
     scenario: Scenario, catalog: Catalog, include: Collection[str] = EVERYTHING
 ) -> tuple[Plan, DrawnPlan]:
     """The same, with the draws that its ranges were folded from: for what is asked of two plans at once."""
-    network, fabric, message = _communicating(scenario, catalog)
-    reduction = time_all_reduce(fabric, message)
+    stages = _PREPARED.get((id(scenario), id(catalog))) or _stages([scenario], catalog)[0]
     if scenario.workload == "serving":
-        return _serving(scenario, network, reduction, catalog, include)
-    return _training(scenario, network, fabric, reduction, catalog, include)
+        return _serving(stages, catalog, include)
+    return _training(stages, catalog, include)
+
+
+class _Stages(NamedTuple):
+    """What a plan is made of as far as several are worked out at once: its network, what times transfers on it, and the
+    reduction of its message; of one that is prepared the job, too.
+    """
+
+    scenario: Scenario
+    network: Network
+    fabric: Communication
+    reduction: Reduction
+    job: training_job.Job | None = None
+
+
+_PREPARED: Kept[tuple[int, int], _Stages] = Kept(32)
+"""What was prepared last, by the very scenario and catalogue, which it holds: their plan is asked for next."""
 
 
 def _communicating(scenario: Scenario, catalog: Catalog) -> tuple[Network, Communication, float]:
@@ -135,47 +150,44 @@ def preparation(scenarios: Sequence[Scenario], catalog: Catalog) -> Iterator[Non
     """The same in steps, between which others may be answered."""
     design_with_rivals(scenarios, catalog)
     yield
-    joined = _reduced_together(scenarios, catalog)
+    stages = _stages(scenarios, catalog)
     yield
-    training = {place: each for place, each in enumerate(joined) if scenarios[place].workload == "training"}
-    jobs = _planned_together([(scenarios[place], *each) for place, each in training.items()], catalog)
+    training = [each for each in stages if each.scenario.workload == "training"]
+    jobs = _jobs(training, catalog, training_job.WAYS)
     yield
-    runs_on_rivals((*each, job) for each, job in zip(training.values(), jobs, strict=True))
+    runs_on_rivals((each.network, each.fabric, job) for each, job in zip(training, jobs, strict=True))
+    for each, job in zip(training, jobs, strict=True):
+        _PREPARED.add((id(each.scenario), id(catalog)), each._replace(job=job))
 
 
 @nan_is_an_answer
-def _reduced_together(scenarios: Sequence[Scenario], catalog: Catalog) -> list[tuple[Network, Communication]]:
-    """The networks of some scenarios, whose messages are timed at once, and what times transfers on them."""
+def _stages(scenarios: Sequence[Scenario], catalog: Catalog) -> list[_Stages]:
+    """The networks of some scenarios, and the reductions of their messages, which are timed at once."""
     joined = [_communicating(scenario, catalog) for scenario in scenarios]
-    time_all_reduces([(fabric, message) for _, fabric, message in joined])
-    return [(network, fabric) for network, fabric, _ in joined]
+    reductions = time_all_reduces([(fabric, message) for _, fabric, message in joined])
+    return [
+        _Stages(scenario, network, fabric, reduction)
+        for scenario, (network, fabric, _), reduction in zip(scenarios, joined, reductions, strict=True)
+    ]
 
 
 @nan_is_an_answer
-def _planned_together(
-    joined: Sequence[tuple[Scenario, Network, Communication]], catalog: Catalog
-) -> list[training_job.Job]:
-    """The jobs of some scenarios on their networks."""
+def _jobs(every: Sequence[_Stages], catalog: Catalog, quickest: int | None) -> list[training_job.Job]:
+    """Their jobs, which are planned at once."""
     asked = [
         training_job.AskedJob(network.cluster, fabric, JobRequest.of(scenario, catalog), network.storage_rate)
-        for scenario, network, fabric in joined
+        for scenario, network, fabric, *_ in every
     ]
-    return training_job.plan_jobs(asked, catalog)
+    return training_job.plan_jobs(asked, catalog, quickest)
 
 
-def _training(
-    scenario: Scenario,
-    network: Network,
-    fabric: Communication,
-    reduction: Reduction,
-    catalog: Catalog,
-    include: Collection[str],
-) -> tuple[Plan, DrawnPlan]:
+def _training(stages: _Stages, catalog: Catalog, include: Collection[str]) -> tuple[Plan, DrawnPlan]:
     """The plan of a cluster that trains."""
+    scenario, network, fabric, reduction, job = stages
     cluster = network.cluster
     quickest = training_job.WAYS if {"alternatives", "cloud"}.isdisjoint(include) else None
-    request = JobRequest.of(scenario, catalog)
-    job = training_job.plan_job(cluster, fabric, request, catalog, quickest, network.storage_rate)
+    if job is None or quickest is None:
+        (job,) = _jobs([stages], catalog, quickest)
     if network.unbuildable:
         job = job.unfinished()
     cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
@@ -237,21 +249,20 @@ def _of_storage(job: training_job.Job, network: Network, scenario: Scenario) -> 
         yield from network_findings(job.storage, network.storage_rate, scenario.part(OperationRequest))
 
 
-def _serving(
-    scenario: Scenario, network: Network, reduction: Reduction, catalog: Catalog, include: Collection[str]
-) -> tuple[Plan, DrawnPlan]:
+def _serving(stages: _Stages, catalog: Catalog, include: Collection[str]) -> tuple[Plan, DrawnPlan]:
     """The plan of a cluster that serves: of a training step it says nothing."""
+    scenario, network, _, reduction, _ = stages
     cluster = network.cluster
     cost = total_cost(cluster, network, network.prices, no_job.NO_TIME)
     served = serve(scenario, network, cost.owned, catalog)
-    stages = network, reduction, cost, served
+    parts = network, reduction, cost, served
     shared = _of_hardware(cost.owned, _not_made(include)), _of_reduction(reduction, "alternatives" in include)
     folded, (of_cluster, of_fabric), reduced = _folded(
         (cost.costs, served.serving), *shared, sourced=SOURCES in include
     )
     costs, serving = folded
     findings = by_severity(
-        chain(of_question(cluster, scenario, catalog), *(part.findings for part in stages), older_is_quicker(network))
+        chain(of_question(cluster, scenario, catalog), *(part.findings for part in parts), older_is_quicker(network))
     )
     told = explain_network(network), explain_reduction(reduction), explain_cost(cost)
     plan = Plan(

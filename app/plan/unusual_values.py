@@ -93,7 +93,7 @@ def _usual(name: str, cluster: Cluster, scenario: Scenario, catalog: Catalog) ->
 @cache
 def _declared(kind: type[Scenario]) -> Mapping[str, Usual]:
     """The ranges that fields declare."""
-    about = {name: field.json_schema_extra for name, field in kind.model_fields.items()}
+    about: dict[str, Any] = {name: field.json_schema_extra for name, field in kind.model_fields.items()}
     said = {name: each.get("usual") for name, each in about.items() if isinstance(each, dict)}
     return {name: usual for name, usual in said.items() if isinstance(usual, Usual)}
 
