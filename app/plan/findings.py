@@ -1,6 +1,7 @@
 """What does not fit together in a cluster and its network, and what to change."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -532,8 +533,11 @@ def with_own_spines(design: layouts.Design, request: NetworkRequest) -> NetworkR
     return own_spines(request) if _uneven(design) else None
 
 
+@lru_cache(maxsize=64)
 def own_spines(request: NetworkRequest) -> NetworkRequest | None:
-    """The request for spines of each rail's own, where rails share them."""
+    """The request for spines of each rail's own, where rails share them. Kept: a plan asks three times, 10 µs each, and
+    what is designed for it is looked up by it.
+    """
     shared = request.topology == "rail-optimized" and request.spine_policy != "rail"
     return request.model_copy(update={"spine_policy": "rail"}) if shared else None
 
@@ -678,7 +682,8 @@ def of_prices(
     yield from _included(network, cluster)
     yield from _uncabled(network)
     yield from _too_long(prices, network)
-    other = [level for level, medium in network.media.items() if medium and not is_wanted(medium, network.cages.wanted)]
+    wanted = network.cages.wanted
+    other = [level for level, medium in network.media.items() if medium and not is_wanted(medium, wanted)]
     if other:
         yield Finding(
             "note",
