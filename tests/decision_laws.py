@@ -175,7 +175,7 @@ def bought(asked: Asked) -> Mapping[str, float]:
 @lru_cache(maxsize=8)
 def _bought(scenario: Scenario) -> Mapping[str, float]:
     network = network_of(scenario, TYPICAL)
-    owned = ownership(network.cluster, network, network.prices)
+    owned = ownership(network, network.prices)
     ports, drawn, _ = network.for_spares
     fabric, power = float((network.cost + ports)[0]), float((network.power + drawn)[0])
     cluster = cluster_of(owned)

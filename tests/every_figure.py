@@ -127,7 +127,7 @@ def _turning(scenario: Scenario) -> Iterator[Any]:
     """What is drawn of where the better network turns, and of where owning turns to pay."""
     network = network_of(scenario, CATALOG)
     yield which_network.break_even(scenario, CATALOG)
-    yield against_use(buy_or_rent(ownership(network.cluster, network, network.prices), Terms(), CATALOG))
+    yield against_use(buy_or_rent(ownership(network, network.prices), Terms(), CATALOG))
 
 
 KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {

@@ -57,7 +57,7 @@ from app.plan.scenario import (
 from app.plan.serving.evaluate_serving import chosen, serve, verdict
 from app.plan.serving.serving_request import ServingQuestion
 from app.plan.serving_result import Serving
-from app.plan.total_cost import Ownership, cluster_of, ownership, total_cost
+from app.plan.total_cost import Ownership, cluster_of, own_together, ownership, total_cost
 from app.plan.total_cost import explain as explain_cost
 
 
@@ -151,6 +151,7 @@ def preparation(scenarios: Sequence[Scenario], catalog: Catalog) -> Iterator[Non
     design_with_rivals(scenarios, catalog)
     yield
     stages = _stages(scenarios, catalog)
+    own_together([(each.network, each.network.prices) for each in stages])
     yield
     training = [each for each in stages if each.scenario.workload == "training"]
     jobs = _jobs(training, catalog, training_job.WAYS)
@@ -190,7 +191,7 @@ def _training(stages: _Stages, catalog: Catalog, include: Collection[str]) -> tu
         (job,) = _jobs([stages], catalog, quickest)
     if network.unbuildable:
         job = job.unfinished()
-    cost = total_cost(cluster, network, network.prices, job.training.time_to_train.values)
+    cost = total_cost(network, network.prices, job.training.time_to_train.values)
     training = but(
         job.training,
         alternatives=training_job.alternatives(job) if "alternatives" in include else (),
@@ -253,7 +254,7 @@ def _serving(stages: _Stages, catalog: Catalog, include: Collection[str]) -> tup
     """The plan of a cluster that serves: of a training step it says nothing."""
     scenario, network, _, reduction, _ = stages
     cluster = network.cluster
-    cost = total_cost(cluster, network, network.prices, no_job.NO_TIME)
+    cost = total_cost(network, network.prices, no_job.NO_TIME)
     served = serve(scenario, network, cost.owned, catalog)
     parts = network, reduction, cost, served
     shared = _of_hardware(cost.owned, _not_made(include)), _of_reduction(reduction, "alternatives" in include)
@@ -308,7 +309,7 @@ def evaluate_network(scenario: Scenario, catalog: Catalog, explained: bool = Tru
     """The network of one scenario alone: sized, priced, held against the capital of its cluster, and how if wished."""
     network = network_of(scenario, catalog)
     cluster = network.cluster
-    _, (of_cluster, of_fabric) = _folded((), _of_hardware(ownership(cluster, network, network.prices)))
+    _, (of_cluster, of_fabric) = _folded((), _of_hardware(ownership(network, network.prices)))
     return NetworkPlan(
         scenario=scenario.filled({**cluster.fields(), **network.fields()}),
         findings=by_severity((*of_question(cluster, scenario, catalog), *network.findings, *older_is_quicker(network))),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app import units
 from app.catalog.entries import Platform
-from app.catalog.estimate import Estimate
+from app.catalog.estimate import N_DRAWS, Estimate
 from app.catalog.load import ELECTRICITY, STORAGE, Catalog
 from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas import costs
@@ -22,6 +22,7 @@ from app.plan.auxiliary_networks import AuxiliaryNetwork
 from app.plan.band import Draws
 from app.plan.bill_of_materials import UNKNOWN, Line, PricedDesign, Totals, draws_or_nan
 from app.plan.cluster import Cluster
+from app.plan.kept import Kept
 from app.plan.network import Network, design_network
 from app.plan.prices import HOME, PriceList
 from app.plan.purchase_list import NO_POWER, bill_lines, stock_line
@@ -43,6 +44,7 @@ class Rates(NamedTuple):
     lifetime: Estimate
     support: Estimate
     infrastructure: Estimate
+    carbon: Estimate
     year: float
     bought_at: tuple[Estimate, ...]
     """What capital rests on besides the fabric."""
@@ -70,6 +72,7 @@ def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Ra
         lifetime=prices.rate("lifetime", "s"),
         support=support,
         infrastructure=infrastructure,
+        carbon=prices.carbon(),
         year=prices.catalog.operations["site"]["year"].typical,
         bought_at=_known(node, storage, infrastructure),
         run_at=_known(electricity, pue, support),
@@ -111,10 +114,20 @@ class Ownership:
     """Price of the building, its power and its cooling [USD]."""
     equipment: Array
     """Price of nodes, networks and storage [USD]."""
+    facility: Array
+    """What the site draws at usual power [W]."""
+    energy: Array
+    """Price of the electricity of a year [USD]."""
+    support: Array
+    """Price of the support of a year [USD]."""
+    carbon: Array
+    """What a year's electricity emits [kg]."""
     operating: Array
     """Cost of a year [USD]."""
     total: Array
     """Cost of buying the cluster and keeping it for its life [USD]."""
+    per_gpu_hour: Array
+    """What an hour of one of its GPUs costs [USD]."""
 
     @cached_property
     def capital(self) -> Draws:
@@ -153,27 +166,59 @@ def _network_per_run(price: Array, rates: Rates, time: Array, sampling: Sampling
     return costs.run(costs.total(price, support, life, rates.year), life, time)
 
 
-@lru_cache(maxsize=64)
-def ownership(cluster: Cluster, network: Network, prices: PriceList) -> Ownership:
-    """Price a cluster and its keep.
-
-    Kept: it takes 0.3 ms, and every job on a cluster shares it, as do those that ask whether its rival is better.
-    """
-    return _owned(network, prices, _kept_rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key))
+_OWNED: Kept[tuple[Network, PriceList], Ownership] = Kept(64)
+"""Clusters that were priced last: it takes 0.2 ms, and every job on a cluster shares it, as do those that ask whether
+its rival is better.
+"""
 
 
-def _owned(network: Network, prices: PriceList, rates: Rates) -> Ownership:
-    further = _further(network, prices, rates)
-    money = _money(_hardware(network, further, DRAWS), network.cluster.platform, rates, prices.catalog, DRAWS)
-    return Ownership(
-        cluster=network.cluster,
-        network=network,
-        prices=prices,
-        rates=rates,
-        power_sources=_power_sources(network, prices.catalog),
-        **further._asdict(),
-        **money._asdict(),
-    )
+def ownership(network: Network, prices: PriceList) -> Ownership:
+    """Price the cluster of a network and its keep."""
+    return own_together([(network, prices)])[0]
+
+
+def own_together(every: Sequence[tuple[Network, PriceList]]) -> list[Ownership]:
+    """The same of several networks, in one go of those of equal nodes at equal prices."""
+    priced = {asked: kept for asked in every if (kept := _OWNED.get(asked))}
+    alike: dict[tuple[PriceList, str, int, str], list[Network]] = {}
+    for network, prices in dict.fromkeys(every):
+        if (network, prices) not in priced:
+            cluster = network.cluster
+            nodes = prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key
+            alike.setdefault(nodes, []).append(network)
+    for nodes, networks in alike.items():
+        for owned in _owned(networks, nodes[0], _kept_rates(*nodes)):
+            priced[owned.network, owned.prices] = owned
+            _OWNED.add((owned.network, owned.prices), owned)
+    return [priced[asked] for asked in every]
+
+
+def _owned(networks: Sequence[Network], prices: PriceList, rates: Rates) -> Iterator[Ownership]:
+    """Several clusters of equal nodes, or one by itself, whose numbers may be columns."""
+    further = [_further(network, prices, rates) for network in networks]
+    each = [_hardware(*its, DRAWS) for its in zip(networks, further, strict=True)]
+    whole = Hardware(*map(_column, zip(*each, strict=True))) if len(each) > 1 else each[0]
+    money: Any = _money(whole, networks[0].cluster.platform, rates, prices.catalog, DRAWS)
+    for network, its, row in zip(
+        networks, further, zip(*money, strict=True) if len(each) > 1 else [money], strict=True
+    ):
+        yield Ownership(
+            cluster=network.cluster,
+            network=network,
+            prices=prices,
+            rates=rates,
+            power_sources=_power_sources(network, prices.catalog),
+            **its._asdict(),
+            **dict(zip(Money._fields, row, strict=True)),
+        )
+
+
+def _column(values: Sequence[Array]) -> Floats:
+    """A row of draws for each of several values."""
+    column = np.empty((len(values), N_DRAWS))
+    for row, value in zip(column, values, strict=True):
+        row[:] = value
+    return column
 
 
 class Further(NamedTuple):
@@ -196,6 +241,7 @@ class Hardware(NamedTuple):
     """What money is reckoned from: of one cluster, or columns of several.
 
     Attributes:
+        gpus: GPUs [1].
         nodes: nodes that train, as they are sold [1].
         drawing: nodes of the platform's own size that draw power, those that stand by too [1].
         further: price of what is bought besides these nodes and the networks [USD].
@@ -203,6 +249,7 @@ class Hardware(NamedTuple):
         networks_power, networks_typical_power: what they draw, with ports for the nodes that stand by [W].
     """
 
+    gpus: Array
     nodes: Array
     drawing: Array
     further: Array
@@ -225,6 +272,7 @@ def _hardware(network: Network, further: Further, sampling: Sampling) -> Hardwar
         powers.append(network.for_spares[1:])
     further_costs = read(further.standing) + read(further.storage)
     return Hardware(
+        gpus=cluster.gpus,
         nodes=cluster.bought_nodes,
         drawing=cluster.standing_nodes * cluster.whole_node / cluster.platform.gpus_per_node,
         further=further_costs + sum(line.cost_in(sampling) for line in further.second_tier),
@@ -242,8 +290,13 @@ class Money(NamedTuple):
     nodes: Array
     building: Floats
     equipment: Array
+    facility: Array
+    energy: Array
+    support: Array
+    carbon: Array
     operating: Array
     total: Array
+    per_gpu_hour: Array
 
 
 def _money(hardware: Hardware, platform: Platform, rates: Rates, catalog: Catalog, sampling: Sampling) -> Money:
@@ -256,11 +309,24 @@ def _money(hardware: Hardware, platform: Platform, rates: Rates, catalog: Catalo
     equipment = nodes + hardware.further + hardware.networks
     building = np.asarray(sampling(rates.infrastructure) * power)
     electricity = sampling(rates.electricity) if rates.electricity else UNKNOWN
-    operating = costs.operating(
-        typical_power, sampling(rates.pue), electricity, equipment, sampling(rates.support), rates.year
+    pue, support, lifetime, year = sampling(rates.pue), sampling(rates.support), sampling(rates.lifetime), rates.year
+    facility = costs.facility_power(typical_power, pue)
+    operating = costs.operating(typical_power, pue, electricity, equipment, support, year)
+    total = costs.total(equipment + building, operating, lifetime, year)
+    return Money(
+        power=power,
+        typical_power=typical_power,
+        nodes=nodes,
+        building=building,
+        equipment=equipment,
+        facility=facility,
+        energy=costs.energy_cost(facility, year, electricity),
+        support=support * equipment,
+        carbon=costs.emissions(facility, year, sampling(rates.carbon)),
+        operating=operating,
+        total=total,
+        per_gpu_hour=costs.per_gpu_time(total, hardware.gpus, lifetime, HOUR),
     )
-    total = costs.total(equipment + building, operating, sampling(rates.lifetime), rates.year)
-    return Money(power, typical_power, nodes, building, equipment, operating, total)
 
 
 class Spent(NamedTuple):
@@ -325,9 +391,9 @@ class TotalCost:
     findings: tuple[Finding, ...]
 
 
-def total_cost(cluster: Cluster, network: Network, prices: PriceList, time_to_train: Floats) -> TotalCost:
+def total_cost(network: Network, prices: PriceList, time_to_train: Floats) -> TotalCost:
     """Price a cluster, its keep, and the run that lasts ``time_to_train`` [s]."""
-    return _spent(ownership(cluster, network, prices), time_to_train)
+    return _spent(ownership(network, prices), time_to_train)
 
 
 def cost_columns(
@@ -338,7 +404,8 @@ def cost_columns(
     """
     cluster = network.cluster
     rates, several = (_rates, prices.columns(columns)) if columns else (_kept_rates, prices)
-    owned = _owned(network, several, rates(several, cluster.platform.key, cluster.whole_node, cluster.gpu.key))
+    its = rates(several, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
+    (owned,) = _owned([network], several, its)
     return _spent(owned, time_to_train[:, None])
 
 
@@ -433,13 +500,8 @@ def _storage_line(owned: Ownership) -> Iterator[BillLine[Draws]]:
 
 def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
     """The costs as every reader gets them."""
-    cluster, network, rates = owned.cluster, owned.network, owned.rates
-    lifetime, capital = rates.lifetime.draws(), owned.capital
-    facility = costs.facility_power(owned.typical_power, rates.pue.draws())
-    energy = Draws(
-        np.asarray(costs.energy_cost(facility, rates.year, draws_or_nan(rates.electricity))),
-        used=_known(rates.electricity, rates.pue) + owned.power_sources,
-    )
+    network, rates, capital = owned.network, owned.rates, owned.capital
+    energy = Draws(np.asarray(owned.energy), used=_known(rates.electricity, rates.pue) + owned.power_sources)
     run_by = rates.run_at + owned.power_sources
     spent = (*capital.used, *run_by, rates.lifetime)
 
@@ -450,7 +512,7 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
         capital=capital,
         operating=drawn(owned.operating, (*run_by, *capital.used)),
         total=drawn(owned.total, spent),
-        per_gpu_hour=drawn(costs.per_gpu_time(owned.total, cluster.gpus, lifetime, HOUR), spent),
+        per_gpu_hour=drawn(owned.per_gpu_hour, spent),
         per_run=drawn(owned.per_run(time_to_train), spent),
         rental=drawn(owned.rental(time_to_train), _known(rates.rent)),
         capital_parts=(
@@ -465,10 +527,10 @@ def _costs(owned: Ownership, time_to_train: Floats) -> Costs[Draws]:
         ),
         operating_parts=(
             RunningCostLine("energy", energy),
-            RunningCostLine("support", drawn(rates.support.draws() * owned.equipment, (rates.support, *capital.used))),
+            RunningCostLine("support", drawn(owned.support, (rates.support, *capital.used))),
         ),
         energy=energy,
-        **_carbon(owned, facility, time_to_train),
+        **_carbon(owned, time_to_train),
         **_scale_up(owned),
     )
 
@@ -504,14 +566,14 @@ def _second_tier(cluster: Cluster, prices: PriceList) -> Iterator[Line]:
                prices.book(link.optics_price))  # fmt: skip
 
 
-def _carbon(owned: Ownership, facility: Array, time_to_train: Floats) -> dict[str, Draws]:
+def _carbon(owned: Ownership, time_to_train: Floats) -> dict[str, Draws]:
     """What a year and the run emit."""
-    carbon, rates = owned.prices.carbon(), owned.rates
-    used = (carbon, rates.pue, *owned.power_sources)
-    rate = carbon.draws()
+    rates = owned.rates
+    used = (rates.carbon, rates.pue, *owned.power_sources)
+    run = costs.emissions(owned.facility, time_to_train, rates.carbon.draws())
     return {
-        "carbon": Draws(np.asarray(costs.emissions(facility, rates.year, rate)), used=used),
-        "carbon_per_run": Draws(np.asarray(costs.emissions(facility, time_to_train, rate)), used=used),
+        "carbon": Draws(np.asarray(owned.carbon), used=used),
+        "carbon_per_run": Draws(np.asarray(run), used=used),
     }
 
 
@@ -521,9 +583,16 @@ def _scale_up(owned: Ownership) -> dict[str, Draws]:
     usual_link = (
         cluster.scale_up.key == cluster.gpu.scale_up and cluster.full_domain <= cluster.platform.scale_up_domain
     )
-    price, rate = (owned.prices.scale_up(cluster.platform) if usual_link else None), cluster.scale_up.bandwidth
-    each = costs.per(draws_or_nan(price), cluster.platform.scale_up_domain)
-    used = _known(price)
+    price = owned.prices.scale_up(cluster.platform) if usual_link else None
+    return _links(price, cluster.platform.scale_up_domain, cluster.scale_up.bandwidth)
+
+
+@lru_cache(maxsize=64)
+def _links(price: Estimate | None, gpus: int, rate: Estimate) -> dict[str, Draws]:
+    """What links of a price [USD] and rate [B/s] that join so many GPUs cost each. Kept: it takes 10 µs, and there are
+    few kinds, whatever the size of a cluster.
+    """
+    each, used = costs.per(draws_or_nan(price), gpus), _known(price)
     return {
         "scale_up_per_gpu": Draws(np.asarray(each), used=used),
         "scale_up_per_bandwidth": Draws(np.asarray(costs.per(each, rate.draws() / units.GIGABYTE)), used=(*used, rate)),

@@ -206,7 +206,7 @@ class CostStudy(Generic[Q]):
 def in_force(question: CostQuestion, catalog: Catalog) -> dict[str, float | None]:
     """What the fields of growing and owning stand at, the blank ones too; ``None`` where nothing is known."""
     network = network_of(question.scenario(), catalog)
-    owned, growth = ownership(network.cluster, network, network.prices), question.growth()
+    owned, growth = ownership(network, network.prices), question.growth()
     return {
         **terms_in_force(owned, question.terms(), catalog),
         "price_gpu_hour": owned.rates.rent.typical if owned.rates.rent else None,
@@ -240,7 +240,7 @@ def cost_study(question: CostQuestion, catalog: Catalog) -> CostStudy:
     check_keys(question, catalog)
     scenario = question.scenario()
     network = network_of(scenario, catalog)
-    owned = ownership(network.cluster, network, network.prices)
+    owned = ownership(network, network.prices)
     keys = networks_of(scenario, catalog)
     apart = scenario.model_copy(update={"nics_included": False})
     by_size = {

@@ -185,7 +185,7 @@ class _Hardware:
     @cached_property
     def owned(self) -> Sequence[Ownership]:
         """What each of the clusters costs to buy and keep, at these prices."""
-        return [ownership(network.cluster, network, self.prices) for network in self.networks]
+        return [ownership(network, self.prices) for network in self.networks]
 
     def cost(self, times: Floats) -> TotalCost:
         """What all of them cost, and runs that take so long [s]."""

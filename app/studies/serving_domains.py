@@ -122,7 +122,7 @@ def variant(scenario: Scenario, catalog: Catalog) -> ServingVariant:
     """One cluster with its network, by the stages of its plan."""
     network = network_of(scenario, catalog)
     cluster = network.cluster
-    owned = ownership(cluster, network, network.prices)
+    owned = ownership(network, network.prices)
     plan = plan_serving(setting(scenario, cluster, network, catalog), catalog)
     second = typical_of(per_gpu_time(owned.total, scenario.gpus, owned.rates.lifetime.draws(), 1.0))
     priced, served = isfinite(second), None if network.unbuildable else plan.operation

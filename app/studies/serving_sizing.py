@@ -411,7 +411,7 @@ def priced(question: ServingQuestion, cluster: Cluster, way: Way, catalog: Catal
     network = network_of(sized, catalog)
     if network.unbuildable:
         return None
-    owned = ownership(network.cluster, network, network.prices)
+    owned = ownership(network, network.prices)
     second = typical_of(per_gpu_time(owned.total, 1, owned.rates.lifetime.draws(), 1.0))
     capital = owned.capital.typical
     tokens = way.rate * question.output_tokens

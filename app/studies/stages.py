@@ -32,7 +32,7 @@ def stages(scenario: Scenario, catalog: Catalog) -> Stages:
     job = training_job.job_on(network, scenario, catalog)
     if network.unbuildable:
         job = job.unfinished()
-    cost = total_cost(network.cluster, network, network.prices, job.training.time_to_train.values)
+    cost = total_cost(network, network.prices, job.training.time_to_train.values)
     cluster, fabric = _hardware(cost.owned)
     return Stages(
         cluster=cluster,

@@ -110,7 +110,7 @@ def _run(scenario: Scenario, key: str, catalog: Catalog) -> OwnedRun | None:
     if network.built is None or network.cluster.nodes < 2:
         return None
     time = job_on(network, variant, catalog).training.time_to_train.values
-    owned = ownership(network.cluster, network, network.prices)
+    owned = ownership(network, network.prices)
     positive = typical_of(time) > 0 and typical_of(owned.per_run(time)) > 0
     return OwnedRun(owned, typical_of(time)) if positive else None
 

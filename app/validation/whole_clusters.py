@@ -48,7 +48,7 @@ class Answer:
     @cached_property
     def owned(self) -> Ownership:
         """What they cost."""
-        return ownership(self.network.cluster, self.network, self.network.prices)
+        return ownership(self.network, self.network.prices)
 
     @cached_property
     def cluster(self) -> result.Cluster[Draws]:

@@ -40,7 +40,7 @@ def designed(**wish):
 
 def planned(**wish):
     network = network_of(Scenario(**wish), CATALOG)
-    priced = total_cost(network.cluster, network, network.prices, np.full(257, 1e7))
+    priced = total_cost(network, network.prices, np.full(257, 1e7))
     return fold((fabric_of(network, priced.costs.capital), cluster_of(priced.owned), priced.costs))
 
 
@@ -408,7 +408,7 @@ def test_the_curve_passes_through_the_plan(gpus: int, spare_nodes: int):
         (curve,) = by_size(scenario, CATALOG, [scale_out])
         place = curve.gpus.tolist().index(gpus)
         network = network_of(scenario, CATALOG)
-        fabric = fabric_of(network, ownership(network.cluster, network, network.prices).capital)
+        fabric = fabric_of(network, ownership(network, network.prices).capital)
         assert np.allclose(curve.cost[place], network.cost, rtol=1e-12)
         assert np.allclose(curve.cost_per_host_port[place], fabric.cost_per_host_port.values, rtol=1e-12)
 

@@ -30,7 +30,7 @@ def test_clusters_that_are_priced_together_cost_what_each_costs_by_itself(asked:
     times = np.linspace(1e5, 1e7, len(networks))
     together = spent(networks, times)
     for place, (network, time) in enumerate(zip(networks, times, strict=True)):
-        owned = ownership(network.cluster, network, network.prices)
+        owned = ownership(network, network.prices)
         drawn = owned.capital.values, owned.rental(time), owned.per_run(time), owned.power
         alone = [np.ravel(values)[0] for values in drawn]
         assert [column[place] for column in together] == pytest.approx(alone, rel=1e-12, nan_ok=True)
@@ -50,7 +50,7 @@ def test_clusters_that_are_priced_together_cost_what_each_costs_by_itself(asked:
 )
 def test_what_a_run_typically_costs_is_the_first_of_its_draws(asked: dict[str, Any]) -> None:
     network, time = network_of(Scenario(**asked), CATALOG), 1e6
-    owned = ownership(network.cluster, network, network.prices)
+    owned = ownership(network, network.prices)
     drawn = owned.per_run(time), owned.network_per_run(time)
     assert run_cost(network, time) == tuple(float(np.ravel(values)[0]) for values in drawn)
     assert owned.typical_run(time) == run_cost(network, time)

@@ -23,7 +23,7 @@ CATALOG = load_catalog()
 
 def compared(terms: Terms | None = None, **asked: object) -> BuyOrRent:
     network = network_of(Scenario.model_validate(asked), CATALOG)
-    found: BuyOrRent = fold(buy_or_rent(ownership(network.cluster, network, network.prices), terms or Terms(), CATALOG))
+    found: BuyOrRent = fold(buy_or_rent(ownership(network, network.prices), terms or Terms(), CATALOG))
     return found
 
 
@@ -41,7 +41,7 @@ def test_three_years_of_an_h100_cost_two_dollars_an_hour() -> None:
 def test_nothing_is_cheapest_where_nothing_has_a_price() -> None:
     """Nobody publishes what MI300A cost to buy, to lease or to rent."""
     network = network_of(Scenario(gpu="mi300a"), CATALOG)
-    answer = buy_or_rent(ownership(network.cluster, network, network.prices), Terms(), CATALOG)
+    answer = buy_or_rent(ownership(network, network.prices), Terms(), CATALOG)
     assert answer.cheapest == ""
     assert "cheapest" not in against_use(answer).title
     assert compared(gpu="mi300a", price_gpu_hour=0.001).cheapest == "on-demand"
@@ -105,7 +105,7 @@ def test_the_question_reads_prices_of_power_and_months() -> None:
 
 def test_the_curve_against_use_passes_through_the_answer() -> None:
     network = network_of(Scenario(), CATALOG)
-    found = buy_or_rent(ownership(network.cluster, network, network.prices), Terms(), CATALOG)
+    found = buy_or_rent(ownership(network, network.prices), Terms(), CATALOG)
     curve = against_use(found)
     hall = next(series for series in curve.series if series.name == "Own hall")
     assert np.interp(0.8, hall.x, hall.typical) == pytest.approx(found.ways[0].per_gpu_hour.typical, rel=0.01)
@@ -189,7 +189,7 @@ def test_terms_left_blank_are_the_catalogues() -> None:
 
 def test_the_curve_falls_with_the_use_but_for_what_is_paid_by_the_hour() -> None:
     network = network_of(Scenario(), CATALOG)
-    found = buy_or_rent(ownership(network.cluster, network, network.prices), Terms(utilisation=0.4), CATALOG)
+    found = buy_or_rent(ownership(network, network.prices), Terms(utilisation=0.4), CATALOG)
     curve = against_use(found)
     assert curve.title.startswith("At 40\u202f% use the cheapest GPU-hour is: ")
     names = {way.way: way for way in found.ways}
@@ -205,7 +205,7 @@ def test_the_curve_falls_with_the_use_but_for_what_is_paid_by_the_hour() -> None
 
 def test_the_chart_against_use_ends_at_all_of_the_time_and_tells_every_way_by_its_dashes() -> None:
     network = network_of(Scenario(), CATALOG)
-    curve = against_use(buy_or_rent(ownership(network.cluster, network, network.prices), Terms(), CATALOG))
+    curve = against_use(buy_or_rent(ownership(network, network.prices), Terms(), CATALOG))
     drawn = curve_charts.buy_or_rent(curve)
     assert drawn.layout["xaxis"]["range"][1] == 1
     assert drawn.layout["xaxis"]["ticktext"][-1] == "100\u202f%"

@@ -16,7 +16,7 @@ CATALOG = load_catalog()
 def grown(to: int, after: float | None = None, interest: float | None = None, **fields) -> Phases[Draws]:
     scenario = Scenario.model_validate(fields, context={"catalog": CATALOG})
     network = network_of(scenario, CATALOG)
-    owned = ownership(network.cluster, network, network.prices)
+    owned = ownership(network, network.prices)
     return phases(scenario, owned, Growth(to, after, interest), CATALOG)
 
 

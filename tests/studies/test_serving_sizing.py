@@ -201,7 +201,7 @@ def test_a_candidates_figures_are_those_of_its_own_question(answer: ServeSizing)
         asked = ServingQuestion.model_validate(fields, context={"catalog": CATALOG})
         assert (asked.gpu, asked.gpus, asked.scale_out) == (one.gpu, one.gpus, one.scale_out)
         network = network_of(asked, CATALOG.typical_only())
-        owned = ownership(network.cluster, network, network.prices)
+        owned = ownership(network, network.prices)
         assert one.capital == pytest.approx(owned.capital.typical)
         assert one.power == pytest.approx(float(owned.power[0]))
         lifetime = CATALOG.operations["site"]["lifetime"].typical

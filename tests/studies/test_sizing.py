@@ -202,7 +202,7 @@ def test_the_stages_without_ranges_have_the_typical_values_of_the_plan() -> None
     catalog = load_catalog().typical_only()
     plan, network = evaluate(Scenario(), load_catalog()), network_of(Scenario(), catalog)
     job = training_job.job_on(network, Scenario(), catalog)
-    cost = total_cost(network.cluster, network, network.prices, job.training.time_to_train.values)
+    cost = total_cost(network, network.prices, job.training.time_to_train.values)
     assert plan.costs.per_run is not None
     assert plan.fabric.cost is not None
     assert cost.costs.per_run.typical == pytest.approx(plan.costs.per_run.typical)

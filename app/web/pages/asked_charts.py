@@ -101,7 +101,7 @@ def ports_chart(question: CostQuestion, edition: str, catalog: Catalog) -> Chart
 def use_chart(question: CostQuestion, catalog: Catalog) -> Chart:
     """What a GPU-hour costs by how much the cluster is used: bought, leased and rented."""
     network = network_of(question.scenario(), catalog)
-    owned = ownership(network.cluster, network, network.prices)
+    owned = ownership(network, network.prices)
     curve = against_use(buy_or_rent(owned, question.terms(), catalog))
     return Chart(curve_charts.buy_or_rent(curve), tables.curve_table(curve))
 
