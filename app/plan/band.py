@@ -208,16 +208,18 @@ def _with_gaps(part: Any, gaps: list[_Gap]) -> Any:
     names = _quantity_fields(kind)
     if not names:
         return part
-    copy = object.__new__(kind)  # twice as quick as to construct a frozen record anew
-    values = vars(copy)
-    values.update(vars(part))
+    values = vars(part).copy()
     for name, unit in names:
         value = values[name]
         if type(value) is Draws:  # as most are: without a call of their own
             gaps.append((values, name, value, unit))
-        else:
+        elif value:
             values[name] = _with_gaps(value, gaps)
-    return copy if len(gaps) > before else part
+    if len(gaps) == before:
+        return part
+    copy = object.__new__(kind)  # twice as quick as to construct a frozen record anew
+    object.__setattr__(copy, "__dict__", values)
+    return copy
 
 
 @cache
@@ -241,12 +243,12 @@ def _fill(gaps: Sequence[_Gap], sourced: bool) -> None:
     """Make the bands, and put each where it is to stand."""
     drawn = [gap for gap in gaps if gap[2].values.size > 1]
     exact = [gap for gap in gaps if gap[2].values.size == 1]
-    ends = [_sorted(_table(drawn[start : start + AT_ONCE])) for start in range(0, len(drawn), AT_ONCE)]
+    ranges = [_sorted(_table(drawn[start : start + AT_ONCE])) for start in range(0, len(drawn), AT_ONCE)]
     if exact:
-        ends.append((_table(exact)[:, 0],) * 3)
+        ranges.append(np.stack([_table(exact)[:, 0]] * 3))
     ordered = [*drawn, *exact]
-    typical, low, high = map(np.concatenate, zip(*ends, strict=True))
-    low, high = _widened(typical, low, high, np.array([draws.residual for _, _, draws, _ in ordered]))
+    residual = np.array([draws.residual for _, _, draws, _ in ordered])
+    typical, low, high = _widened(np.concatenate(ranges, axis=1), residual)
     rests: dict[int, tuple[tuple[str, ...], bool]] = {}  # results of one part of the plan share what they rest on
     for (its_record, name, draws, unit), below, value, above in zip(
         ordered, low.tolist(), typical.tolist(), high.tolist(), strict=True
@@ -289,37 +291,32 @@ def interval(
     of each, where that is given.
     Where a value of zero or less allows no logarithm, the draws' own interval stands.
     """
-    low, high = _widened(*_sorted(values.copy()), residual)
-    return low if least is None else np.minimum(np.maximum(low, least), values[..., 0]), high
+    typical, low, high = _widened(_sorted(values.copy()), residual)
+    return low if least is None else np.minimum(np.maximum(low, least), typical), high
 
 
-def _sorted(
-    values: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _sorted(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The typical value of draws and the ends between which 80 % of them are; it leaves them in another order."""
     typical = values[..., 0].copy()
     last = values.shape[-1] - 1
     values.sort(axis=-1)  # NumPy sorts vectors at a time, and is four times as quick at it as at a partition
     low, high = values[..., round(LOW * last)], values[..., round(HIGH * last)]
-    return typical, np.minimum(low, typical), np.maximum(high, typical)
+    return np.stack((typical, np.minimum(low, typical), np.maximum(high, typical)))
 
 
-def _widened(
-    typical: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    residual: float | NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """These ends with the model's own error, rounded; see `interval`."""
+def _widened(ranges: NDArray[np.float64], residual: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Typical values with their low and high ends, these with the model's own error and rounded; see `interval`."""
+    typical, ends = ranges[0], ranges[1:]
+    outwards = _OUTWARDS.reshape(-1, *[1] * typical.ndim)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        below = typical * np.exp(-np.hypot(np.log(typical / low), residual))
-        above = typical * np.exp(np.hypot(np.log(high / typical), residual))
-    drawn = (np.asarray(residual) == 0) | (low <= 0)
-    below, above = np.where(drawn, low, below), np.where(drawn, high, above)
-    ends = np.stack((below, -above))  # of which both are rounded down
-    exact = ends == np.stack((typical, -typical))
-    low_end, high_end = np.where(exact, ends, rounded(ends, DIGITS, np.floor))
-    return low_end, -high_end
+        widened = typical * np.exp(outwards * np.hypot(np.log(ends / typical), residual))
+    ends[...] = np.where((np.asarray(residual) == 0) | (ends[0] <= 0), ends, widened)
+    ends[...] = np.where(ends == typical, ends, outwards * rounded(outwards * ends, DIGITS, np.ceil))
+    return ranges
+
+
+_OUTWARDS = np.array([-1.0, 1.0])
+"""Which way the low end and the high end are widened and rounded."""
 
 
 def _provenance(used: Sequence[Estimate], sourced: bool) -> tuple[tuple[str, ...], bool]:

@@ -948,15 +948,16 @@ def _latency(network: Network) -> Draws:
 
 def _matches(built: PricedDesign, cluster: Cluster) -> tuple[str, ...]:
     """Names of the published designs that this one equals in nodes, rates, switches and links."""
-    counts, design = built.counts, built.design
+    counts, design, rate = built.counts, built.design, cluster.scale_out.port_rate.typical
+    kind = rate, cluster.scale_out.family == "infiniband", counts.leaves, counts.spines
+    alike = reference_designs.references().get(kind, ())
+    if not alike:
+        return ()
     links = (int(design.node_leaf), int(design.leaf_spine), int(design.spine_core))
     sizes = (counts.nodes, counts.rails, counts.planes, counts.leaves, counts.spines, counts.cores)
     mine = dict(zip(reference_designs.COUNTS, (*sizes, *links), strict=True))
-    kind = cluster.scale_out.port_rate.typical, cluster.scale_out.family == "infiniband"
     return tuple(
-        reference.title
-        for reference in reference_designs.references().get(kind, ())
-        if all(mine[name] == value for name, value in reference.printed.items())
+        reference.title for reference in alike if all(mine[name] == value for name, value in reference.printed.items())
     )
 
 

@@ -647,7 +647,7 @@ def _racks(owned: Ownership) -> Racks:
     nodes = cluster.standing_nodes
     by_height = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, 0.0))
     by_power = int(costs.racks(nodes, nodes, nodes * per_node, limit)) if limit else by_height
-    compute = int(costs.racks(nodes, platform.nodes_per_rack, nodes * per_node, limit))
+    compute = max(by_height, by_power)
     networks: list[AuxiliaryNetwork | PricedDesign] = [*network.auxiliary]
     if network.built and not platform.switches_in_rack:
         networks.append(network.spared or network.built)
