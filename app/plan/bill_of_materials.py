@@ -215,7 +215,7 @@ class PricedDesign:
         """The same in plain numbers."""
         return counted(self.design, self.cluster, self.request)
 
-    @property
+    @cached_property
     def cages(self) -> "Cages":
         """What its links end in."""
         return Cages.of(self.choice, self.cluster, self.request, self.prices.catalog)
@@ -273,7 +273,7 @@ class PricedDesign:
         adapters = ((self.adapters, self.adapters.cost),) if self.adapters else ()
         return (*adapters, *self.cabled.bill)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Line, ...]:
         """What is bought, a level's cables on one line."""
         return tuple(line for line, _ in self._bill)
@@ -342,7 +342,7 @@ class PricedDesign:
         heights = [(box.rack_units or 1) / box.switches_per_box for box in (leaf, spine)]
         return round(counts.leaves * heights[0] + above * heights[1])
 
-    @property
+    @cached_property
     def power_sources(self) -> tuple[Estimate, ...]:
         """What the power rests on."""
         return powers(self.choice)
