@@ -314,11 +314,19 @@ def _digits(value: float, digits: int) -> str:
     if value == 0:
         return "0"
     places = digits - 1 - math.floor(math.log10(abs(value)))
-    rounded = round(value, places)
-    if abs(rounded) >= WRITTEN_OUT:
+    if places < 0 and abs(rounded := round(value, places)) >= WRITTEN_OUT:
         return f"{rounded:.{digits - 1}e}"
-    text = f"{rounded:,.{max(places, 0)}f}"
+    text = _to_places(value, places)
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _to_places(value: float, places: int) -> str:
+    """A number to so many decimals; below none, to a power of ten.
+
+    >>> _to_places(1234.567, 1), _to_places(1234.567, -2)
+    ('1,234.6', '1,200')
+    """
+    return f"{value:,.{places}f}" if places >= 0 else f"{round(value, places):,.0f}"
 
 
 def _dress(number: str, unit: str, name: str) -> str:
@@ -459,7 +467,7 @@ def _in_step(typical: float, low: float, high: float) -> tuple[str, ...]:
         ends = (_digits(end, 2) if math.isfinite(end) else open_ for end, open_ in ((low, "0"), (high, "∞")))
         return _digits(typical, 2), *ends
     power = max(math.floor(math.log10(high - low)) - 1, math.floor(math.log10(abs(typical))) - 2)
-    return tuple(f"{round(value, -power):,.{max(-power, 0)}f}" for value in (typical, low, high))
+    return tuple([_to_places(value, -power) for value in (typical, low, high)])
 
 
 def show_difference(low: float, typical: float, high: float, unit: str) -> str:
