@@ -23,7 +23,7 @@ from app.plan.network import (
 from app.plan.prices import PriceList
 from app.plan.result import Parallelism, Recommendation
 from app.plan.scenario import ClusterRequest, NetworkRequest, PriceRequest, Scenario, another_network, on_network
-from app.plan.total_cost import RunCost, TotalCost, run_cost
+from app.plan.total_cost import RunCost, TotalCost, run_costs
 from app.units import percent
 
 TIE = 0.02
@@ -138,8 +138,10 @@ def _runs_on(every: Sequence[_Asked]) -> list[Run]:
     others = [(on, job) for on, job in dict.fromkeys(every) if on not in _RUNS.setdefault(job, {})]
     built = [_built(*on) for on, _ in others]
     jobs = [(job, network.cluster, on_it) for (_, job), (on_it, network) in zip(others, built, strict=True)]
-    for (on, job), (_, network), time in zip(others, built, training_job.times_on(jobs), strict=True):
-        _RUNS[job][on] = Run(network.cluster.scale_out, time, run_cost(network, time))
+    times = training_job.times_on(jobs)
+    spent = run_costs([(network, time) for (_, network), time in zip(built, times, strict=True)])
+    for (on, job), (_, network), time, cost in zip(others, built, times, spent, strict=True):
+        _RUNS[job][on] = Run(network.cluster.scale_out, time, cost)
     return [_RUNS[job][on] for on, job in every]
 
 

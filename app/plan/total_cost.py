@@ -79,6 +79,15 @@ def _rates(prices: PriceList, platform: str, gpus_per_node: int, gpu: str) -> Ra
     )
 
 
+_Nodes = tuple[PriceList, str, int, str]
+
+
+def _nodes(network: Network, prices: PriceList) -> _Nodes:
+    """What the rates in force depend on: prices, platform, GPUs of a node and their kind."""
+    cluster = network.cluster
+    return prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key
+
+
 class Racks(NamedTuple):
     """Racks in all; racks of nodes, and what they were by height and by power alone; racks of switches."""
 
@@ -156,7 +165,7 @@ class Ownership:
 
     def typical_run(self, time: float) -> "RunCost":
         """What a run of some length [s] typically costs."""
-        return _run_cost(typical_of(self.total), typical_of(self.network.cost), self.rates, time)
+        return RunCost(*_run_cost(typical_of(self.total), typical_of(self.network.cost), self.rates, time))
 
 
 def _network_per_run(price: Array, rates: Rates, time: Array, sampling: Sampling) -> Array:
@@ -180,12 +189,10 @@ def ownership(network: Network, prices: PriceList) -> Ownership:
 def own_together(every: Sequence[tuple[Network, PriceList]]) -> list[Ownership]:
     """The same of several networks, in one go of those of equal nodes at equal prices."""
     priced = {asked: kept for asked in every if (kept := _OWNED.get(asked))}
-    alike: dict[tuple[PriceList, str, int, str], list[Network]] = {}
+    alike: dict[_Nodes, list[Network]] = {}
     for network, prices in dict.fromkeys(every):
         if (network, prices) not in priced:
-            cluster = network.cluster
-            nodes = prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key
-            alike.setdefault(nodes, []).append(network)
+            alike.setdefault(_nodes(network, prices), []).append(network)
     for nodes, networks in alike.items():
         for owned in _owned(networks, nodes[0], _kept_rates(*nodes)):
             priced[owned.network, owned.prices] = owned
@@ -345,11 +352,8 @@ class Spent(NamedTuple):
 
 def spent(networks: Sequence[Network], times: Floats) -> Spent:
     """That of networks whose clusters have equal nodes and prices, and runs of so many seconds."""
-    cluster, prices = networks[0].cluster, networks[0].prices
-    rates = _kept_rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
-    each = [_hardware(network, _further(network, prices, rates), TYPICAL) for network in networks]
-    hardware = Hardware(*map(np.array, zip(*each, strict=True)))
-    money = _money(hardware, cluster.platform, rates, prices.catalog, TYPICAL)
+    rates = _kept_rates(*_nodes(networks[0], networks[0].prices))
+    money = _typical_money(networks, rates)
     gpus, rent = np.array([network.cluster.gpus for network in networks]), rates.rent.typical if rates.rent else nan
     return Spent(
         money.equipment + money.building,
@@ -366,19 +370,32 @@ class RunCost(NamedTuple):
     network: float
 
 
-def run_cost(network: Network, time: float) -> RunCost:
-    """That of a run of some length [s] on a network's cluster."""
-    cluster, prices = network.cluster, network.prices
-    rates = _kept_rates(prices, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
-    hardware = _hardware(network, _further(network, prices, rates), TYPICAL)
-    money = _money(hardware, cluster.platform, rates, prices.catalog, TYPICAL)
-    return _run_cost(typical_of(money.total), typical_of(network.typical.cost), rates, time)
+def run_costs(every: Sequence[tuple[Network, float]]) -> list[RunCost]:
+    """That of runs of some lengths [s] on networks' clusters: in one go of those of equal nodes at equal prices."""
+    alike: dict[_Nodes, list[int]] = {}
+    for place, (network, _) in enumerate(every):
+        alike.setdefault(_nodes(network, network.prices), []).append(place)
+    spent: dict[int, RunCost] = {}
+    for nodes, places in alike.items():
+        rates, (networks, times) = _kept_rates(*nodes), zip(*(every[place] for place in places), strict=True)
+        prices = np.array([network.typical.cost for network in networks])
+        run = _run_cost(_typical_money(networks, rates).total, prices, rates, np.array(times))
+        spent |= zip(places, map(RunCost, *(column.tolist() for column in run)), strict=True)
+    return [spent[place] for place in range(len(every))]
 
 
-def _run_cost(total: float, network: float, rates: Rates, time: float) -> RunCost:
-    """That of a cluster whose whole cost, and its network's price, are typically so much [USD]."""
-    part = _network_per_run(network, rates, time, TYPICAL)
-    return RunCost(typical_of(costs.run(total, rates.lifetime.typical, time)), typical_of(part))
+def _typical_money(networks: Sequence[Network], rates: Rates) -> Money:
+    """What clusters of equal nodes and prices typically draw and cost, as columns."""
+    cluster, prices = networks[0].cluster, networks[0].prices
+    each = [_hardware(network, _further(network, prices, rates), TYPICAL) for network in networks]
+    hardware = Hardware(*map(np.array, zip(*each, strict=True)))
+    return _money(hardware, cluster.platform, rates, prices.catalog, TYPICAL)
+
+
+def _run_cost(total: Array, network: Array, rates: Rates, time: Array) -> tuple[Any, Any]:
+    """That of a cluster, or columns of some, whose whole cost, and its network's price, are typically so much [USD]."""
+    whole = costs.run(total, rates.lifetime.typical, time)
+    return whole, _network_per_run(network, rates, time, TYPICAL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,10 +419,8 @@ def cost_columns(
     """The same of a network's cluster, or of those of columns of networks, with columns of prices, see
     `PriceList.columns`, and of times of a run.
     """
-    cluster = network.cluster
     rates, several = (_rates, prices.columns(columns)) if columns else (_kept_rates, prices)
-    its = rates(several, cluster.platform.key, cluster.whole_node, cluster.gpu.key)
-    (owned,) = _owned([network], several, its)
+    (owned,) = _owned([network], several, rates(*_nodes(network, several)))
     return _spent(owned, time_to_train[:, None])
 
 

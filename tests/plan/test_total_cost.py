@@ -8,7 +8,7 @@ import pytest
 from app.catalog.load import load_catalog
 from app.plan.network import network_of, networks_of
 from app.plan.scenario import Scenario
-from app.plan.total_cost import ownership, run_cost, spent
+from app.plan.total_cost import ownership, run_costs, spent
 
 CATALOG = load_catalog()
 SIZES = (1, 8, 72, 1024, 4096)
@@ -52,7 +52,7 @@ def test_what_a_run_typically_costs_is_the_first_of_its_draws(asked: dict[str, A
     network, time = network_of(Scenario(**asked), CATALOG), 1e6
     owned = ownership(network, network.prices)
     drawn = owned.per_run(time), owned.network_per_run(time)
-    assert run_cost(network, time) == tuple(float(np.ravel(values)[0]) for values in drawn)
-    assert owned.typical_run(time) == run_cost(network, time)
+    assert run_costs([(network, time)]) == [tuple(float(np.ravel(values)[0]) for values in drawn)]
+    assert [owned.typical_run(time)] == run_costs([(network, time)])
     totals = network.cost, network.power, network.typical_power
     assert network.typical == tuple(float(values[0]) for values in totals)
