@@ -104,7 +104,7 @@ def evaluate_with_draws(
     scenario: Scenario, catalog: Catalog, include: Collection[str] = EVERYTHING
 ) -> tuple[Plan, DrawnPlan]:
     """The same, with the draws that its ranges were folded from: for what is asked of two plans at once."""
-    stages = _PREPARED.get((id(scenario), id(catalog))) or _stages([scenario], catalog)[0]
+    stages = _PREPARED.pop((id(scenario), id(catalog)), None) or _stages([scenario], catalog)[0]
     if scenario.workload == "serving":
         return _serving(stages, catalog, include)
     return _training(stages, catalog, include)
@@ -123,7 +123,7 @@ class _Stages(NamedTuple):
 
 
 _PREPARED: Kept[tuple[int, int], _Stages] = Kept(32)
-"""What was prepared last, by the very scenario and catalogue, which it holds: their plan is asked for next."""
+"""What was prepared last, by the very scenario and catalogue, which it holds, until their plan is asked for."""
 
 
 def _communicating(scenario: Scenario, catalog: Catalog) -> tuple[Network, Communication, float]:

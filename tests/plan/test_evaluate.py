@@ -360,3 +360,15 @@ def test_plans_prepared_together_are_those_of_each_alone_and_find_their_searches
     monkeypatch.delattr(parallelism_search, "best")
     monkeypatch.delattr(training_step, "assemble")
     assert [evaluate(scenario, unused, ()) for scenario in scenarios] == alone
+
+
+def test_a_plan_that_was_prepared_says_all_that_is_asked_of_it() -> None:
+    scenarios = [Scenario(gpus=gpus, model="llama-3-8b", global_batch=256) for gpus in (32, 64)]
+    alone = [evaluate(scenario, CATALOG) for scenario in scenarios]
+    unused = replace(CATALOG)  # of which nothing is known yet
+    for _ in range(2):
+        prepare_together(scenarios, unused)
+        assert [evaluate(scenario, unused) for scenario in scenarios] == alone
+        assert [
+            evaluate(scenario, replace(unused)) for scenario in scenarios
+        ] == alone  # not of what it was prepared of

@@ -1,5 +1,6 @@
 """What a cluster costs to buy, to keep and to use."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from app.catalog.load import load_catalog
 from app.plan.network import network_of, networks_of
 from app.plan.scenario import Scenario
-from app.plan.total_cost import ownership, run_costs, spent
+from app.plan.total_cost import Money, own_together, ownership, run_costs, spent
 
 CATALOG = load_catalog()
 SIZES = (1, 8, 72, 1024, 4096)
@@ -56,3 +57,28 @@ def test_what_a_run_typically_costs_is_the_first_of_its_draws(asked: dict[str, A
     assert [owned.typical_run(time)] == run_costs([(network, time)])
     totals = network.cost, network.power, network.typical_power
     assert network.typical == tuple(float(values[0]) for values in totals)
+
+
+def test_clusters_priced_together_cost_what_each_does_alone() -> None:
+    asked: tuple[dict[str, Any], ...] = (
+        {"gpus": 64},
+        {"gpus": 8},
+        {"gpus": 20_000, "scale_out": "roce-400", "management_network": True},
+        {"gpus": 4096, "spare_nodes": 3, "storage_network": True},
+        {"gpus": 1152, "gpu": "gb200", "scale_up_domain": 144},
+        {"gpus": 512, "gpu": "a100-64g-sxm", "scale_out": "infiniband-hdr"},  # nobody prices its servers
+        {"gpus": 256, "price_node": 250_000},
+    )
+    scenarios = [Scenario(**each) for each in asked]
+    alone = [network_of(scenario, CATALOG) for scenario in scenarios]
+    together = [network_of(scenario, replace(CATALOG)) for scenario in scenarios]  # of which nothing is priced yet
+    priced = own_together([(network, network.prices) for network in together])
+    for network, its_own, owned in zip(alone, together, priced, strict=True):
+        assert owned.network is its_own
+        for name in (*Money._fields, "standing", "storage"):
+            expected = np.broadcast_to(getattr(ownership(network, network.prices), name), 257)
+            np.testing.assert_array_equal(np.broadcast_to(getattr(owned, name), 257), expected, err_msg=name)
+    times = [1e6 * (place + 1) for place in range(len(asked))]
+    spent_together = run_costs([*zip(together, times, strict=True)])
+    for network, time, cost in zip(alone, times, spent_together, strict=True):
+        assert cost == pytest.approx(run_costs([(network, time)])[0], rel=1e-12, nan_ok=True)
