@@ -118,3 +118,13 @@ def test_no_part_of_an_answer_can_be_changed() -> None:
     ):
         with pytest.raises(FrozenInstanceError):
             setattr(part, name, None)
+
+
+def test_results_say_what_they_rest_on_where_another_rested_on_as_much() -> None:
+    exact = Estimate(2.0, "1", "a", key="a")
+    for others in ("b", "c", "b"):
+        early = replace(exact, source=others, status="announced" if others == "c" else "shipping", key=others)
+        for sourced in (True, False, True):
+            cost = fold(CostLine("nodes", Draws(np.full(257, 2.0), used=(exact, early))), sourced).cost
+            assert cost.sources == (("a", others) if sourced else ())
+            assert cost.projected == (others == "c")
