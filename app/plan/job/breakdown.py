@@ -1,6 +1,6 @@
 """What a step and its memory are made of, what doubling a resource would save, and how each number came about."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -104,14 +104,14 @@ WHAT_IFS = {better: row for row, better in enumerate(("", *RESOURCES))}
 """Where the plan is among its what-ifs, and the same with each resource better."""
 
 
-def binding_unit(product: Array) -> Resource:
+def binding_unit(product: Array) -> Any:
     """Arithmetic, or memory where that, twice as fast, saves twice as much of matrix products: of scores written out.
 
     Args:
-        product: time with the plan and its what-ifs [s].
+        product: time with the plan and its what-ifs [s]; of several jobs, the unit is an array of one of each.
     """
     whole, faster, closer = (_with(product, better) for better in ("", "compute", "memory_bandwidth"))
-    return "memory_bandwidth" if whole - closer > 2 * (whole - faster) else "compute"
+    return np.where(whole - closer > 2 * (whole - faster), "memory_bandwidth", "compute")
 
 
 def binding_links(exchanged: Exchanges) -> dict[str, Any]:
@@ -317,13 +317,13 @@ def _quicker(cal: arguments.Calibration) -> arguments.Calibration:
 class Timing:
     """The step and its what-ifs: (1 + resources, draws); NaN where nothing fits.
 
-    ``straggler`` is the step time over what it were without waiting for slower nodes. ``sent`` is what all jobs that
-    were timed with this one exchange, and their what-ifs, ``place`` which of them it is.
+    ``straggler`` is the typical step time over what it were without waiting for slower nodes. ``sent`` is what all jobs
+    that were timed with this one exchange, and their what-ifs, ``place`` which of them it is.
     """
 
     time: Floats
     parts: tuple[tuple[str, Resource, Floats], ...]
-    straggler: Floats
+    straggler: float
     bottleneck: tuple[Resource, float] | None
     sent: Exchanges | None = None
     place: int = 0
@@ -349,7 +349,7 @@ AXES = 2
 def no_timing(width: int) -> Timing:
     """That of a job that nothing divides, in so many draws."""
     nothing = np.full((len(RESOURCES) + 1, width), np.nan)
-    return Timing(nothing, (), nothing[0], None)
+    return Timing(nothing, (), np.nan, None)
 
 
 def timings_of(jobs: Sequence[Planned], width: int) -> list[Timing]:
@@ -395,27 +395,17 @@ def _timed(jobs: Sequence[Planned], layer: _LayerWhatIfs, width: int) -> list[Ti
         inputs.software,
         what_ifs.calibration,
     )
-    bound_by = [(name, np.broadcast_to(link, len(jobs))) for name, link in binding_links(what_ifs.exchanges).items()]
-    timings = []
-    for place in range(len(jobs)):
-        planned = training_step.Step(*(_of_job(part, place) for part in vars(step).values()))
-        its_links = {name: str(link[place]) for name, link in bound_by}
-        timing = _timing(what_ifs.layer, planned, its_links, inputs.calibration, width)
-        timings.append(but(timing, sent=what_ifs.exchanges, place=place))
-    return timings
+    return _timings(what_ifs, step, inputs.calibration, (len(jobs), width))
 
 
-def _timing(
-    layer: training_step.Layer,
-    step: training_step.Step,
-    links: Mapping[str, Any],
-    calibration: arguments.Calibration,
-    width: int,
-) -> Timing:
-    """The same of one job: from its layer, its step, and the links that bound its traffic."""
+def _timings(
+    what_ifs: _WhatIfs, step: training_step.Step, calibration: arguments.Calibration, jobs: tuple[int, int]
+) -> list[Timing]:
+    """The same of so many jobs, in so many draws: from their layer, their steps, and what these exchange."""
+    layer, (count, width) = what_ifs.layer, jobs
     # What is twice as good slows nothing: where the formulas say so, another part of the step is in its way.
     whole = np.asarray(step.time)
-    time = np.minimum(whole, whole[:1]) + np.zeros((len(RESOURCES) + 1, width))
+    time = np.minimum(whole, whole[..., :1, :]) + np.zeros((count, len(RESOURCES) + 1, width))
 
     # The plan itself is the first of the what-ifs.
     planned = (
@@ -423,28 +413,34 @@ def _timing(
         training_step.Step(*map(_itself, vars(step).values())),
     )
     named = step_parts(*planned, calibration)
-    table = np.empty((len(named), width))
-    for row, value in zip(table, named.values(), strict=True):
-        row[:] = value
+    table = np.empty((len(named), count, width))
+    for rows, value in zip(table, named.values(), strict=True):
+        rows[:] = value
     products = {"linear_layers": layer.products, "attention": layer.attention, "output_head": step.head}
-    bound_by: dict[str, Resource] = {**BOUND_BY, **links}
-    bound_by |= {name: binding_unit(product) for name, product in products.items()}
-    parts = tuple(
-        (name, bound_by[name], row)
-        for name, row, most in zip(named, table, table.max(axis=1).tolist(), strict=True)
-        if most > 0
-    )
-    sums = dict.fromkeys(RESOURCES, 0.0)
-    for _, resource, row in parts:
-        sums[resource] += float(row[0])
-    first = max(RESOURCES, key=sums.__getitem__)
-    straggler = planned[1].time / (planned[1].time - planned[1].straggler) + np.zeros(width)
-    return Timing(time, parts, straggler, (first, sums[first] / float(time[0, 0])))
+    units = {name: binding_unit(product) for name, product in products.items()}
+    resources = BOUND_BY | units | binding_links(what_ifs.exchanges)
+    bound_by: dict[str, list[Resource]] = {
+        name: np.broadcast_to(resource, count).tolist() for name, resource in resources.items()
+    }
+    most, typical = table.max(axis=-1).T.tolist(), table[..., 0].T.tolist()
+    waiting = np.asarray(planned[1].time / (planned[1].time - planned[1].straggler))[..., 0]
+    timings = []
+    for place, straggler in enumerate(np.broadcast_to(waiting, count).tolist()):
+        parts, sums = [], dict.fromkeys(RESOURCES, 0.0)
+        for name, rows, largest, usual in zip(named, table, most[place], typical[place], strict=True):
+            if largest > 0:
+                resource = bound_by[name][place]
+                parts.append((name, resource, rows[place]))
+                sums[resource] += usual
+        first = max(RESOURCES, key=sums.__getitem__)
+        bottleneck = first, sums[first] / float(time[place, 0, 0])
+        timings.append(Timing(time[place], tuple(parts), straggler, bottleneck, what_ifs.exchanges, place))
+    return timings
 
 
 def _itself(value: Array) -> Array:
-    """The first of the what-ifs."""
-    return value[0] if isinstance(value, np.ndarray) and value.ndim > 1 else value
+    """The first of the what-ifs, of one job or of each of several."""
+    return value[..., 0, :] if isinstance(value, np.ndarray) and value.ndim > 1 else value
 
 
 def campaign_overhead(request: OperationRequest, catalog: Catalog) -> tuple[Array, tuple[Estimate, ...]]:

@@ -263,7 +263,7 @@ def _training(
         campaign_time=Draws(np.asarray(campaign_time(run, overhead)), used=(*of_the_run, *extended), residual=error),
         steps=request.steps,
         availability=typical_of(share),
-        straggler=1.0 if chosen is None else float(timing.straggler[0]),
+        straggler=1.0 if chosen is None else timing.straggler,
         parameters=size.parameters,
         active_parameters=size.active,
         flops_per_token=flops,
