@@ -32,6 +32,21 @@ class Memory:
     buffers: Array
     total: Array
 
+    @classmethod
+    def of(cls, states: Sizes, activity: Sizes) -> Memory:
+        """That of weights, gradients and optimizer, and of activations, logits and buffers."""
+        (weights, gradients, optimizer), (activations, logits, buffers) = states, activity
+        return cls(*states, *activity, total=(weights + gradients + optimizer) + (activations + logits + buffers))
+
+    def buffered(self, context: Array, fragmentation: Array) -> Memory:
+        """The same with buffers by other constants, such as their draws: see `activity`."""
+        buffers = _buffers(self.activations, self.logits, context, fragmentation)
+        states = self.weights, self.gradients, self.optimizer
+        return Memory.of(states, (self.activations, self.logits, buffers))
+
+
+Sizes = tuple[Array, Array, Array]
+
 
 def memory(shape: Shape, job: Job, parallelism: Parallelism, software: Software, calibration: Calibration) -> Memory:
     """Memory of the fullest GPU, that of the first pipeline stage (or the last, if its logits weigh more).
@@ -48,12 +63,8 @@ def memory(shape: Shape, job: Job, parallelism: Parallelism, software: Software,
     >>> [round(float(size) / 1e9, 2) for size in vars(held).values()]  # 320 M parameters, 1,000 tokens
     [0.64, 1.28, 3.84, 0.32, 1.2, 0.0, 7.28]
     """
-    weights, gradients, optimizer = states(shape, job, parallelism, software)
-    activations, logits, buffers = activity(
-        shape, job, parallelism, software, calibration.context_memory, calibration.fragmentation
-    )
-    total = (weights + gradients + optimizer) + (activations + logits + buffers)
-    return Memory(weights, gradients, optimizer, activations, logits, buffers, total)
+    constants = calibration.context_memory, calibration.fragmentation
+    return Memory.of(states(shape, job, parallelism, software), activity(shape, job, parallelism, software, *constants))
 
 
 def states(shape: Shape, job: Job, parallelism: Parallelism, software: Software) -> tuple[Array, Array, Array]:
@@ -208,5 +219,9 @@ def activity(
     activations = held(first, deep)
     logits = tokens * shape.vocabulary / t * software.logit_bytes
     last = where(p > 1, maximum(logits - (activations - held(end, shallow)), 0.0), logits)
-    buffers = context + fragmentation * (activations + last)
-    return activations, last, buffers
+    return activations, last, _buffers(activations, last, context, fragmentation)
+
+
+def _buffers(activations: Array, logits: Array, context: Array, fragmentation: Array) -> Array:
+    """The CUDA context, communication buffers and the allocator's fragmentation [B]."""
+    return context + fragmentation * (activations + logits)

@@ -90,13 +90,18 @@ class Given:
         parallelism: the configurations.
         whole: whether their degrees multiply to the cluster, and the model divides by them.
         divides: whether they divide.
-        memory: what the fullest GPU holds where they do [B].
+        held: what the fullest GPU holds, where any does [B].
     """
 
     parallelism: Parallelism
     whole: Flags
     divides: Flags
-    memory: Array
+    held: memory.Memory | None
+
+    @property
+    def memory(self) -> Array:
+        """What the fullest GPU holds where they divide [B]."""
+        return np.nan if self.held is None else where(self.divides, self.held.total, np.nan)
 
 
 def few(search: Search) -> Whole:
@@ -176,11 +181,10 @@ def given(search: Search) -> Given:
     }
     parallelism = search.parallelism(settings, recompute)
     divides = possible & where(v > 1, rounds, even) & spread & fixed.shares(data * c)
-    size: Array = np.nan
+    held = None
     if any_(divides):
-        whole_memory = memory.memory(search.shape, job, parallelism, search.software, search.calibration)
-        size = where(divides, whole_memory.total, np.nan)
-    return Given(parallelism, possible & whole, divides, size)
+        held = memory.memory(search.shape, job, parallelism, search.software, search.calibration)
+    return Given(parallelism, possible & whole, divides, held)
 
 
 def _integer(number: Array) -> Counts:
@@ -202,4 +206,5 @@ def _single(search: Search, limit: float) -> SearchResult:
         memory=np.full(int(fits), size),
         smallest_memory=np.nan if fits else size,
         smallest=only.parallelism if only.divides and not fits else None,
+        held=only.held,
     )

@@ -20,6 +20,7 @@ from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallel
 from app.formulas.training.columns import Numbers, Whole
 from app.formulas.training.divisibility import Counts
 from app.formulas.training.fixed_degrees import ALL_OPEN, FixedDegrees
+from app.formulas.training.memory import Memory
 from app.formulas.training.search_space import Space
 from app.formulas.training.stacking import link_rows, row, rows_of, stacked, stacked_links
 from app.formulas.transformer import Shape
@@ -118,6 +119,7 @@ class SearchResult:
         memory: their memory [B].
         smallest_memory: where nothing fits, what the smallest configuration needs; NaN if none divides [B].
         smallest: that configuration, if there is one; ``None`` where one fits.
+        held: where everything is given and divides, all that the fullest GPU holds [B].
     """
 
     enumerated: int
@@ -129,6 +131,7 @@ class SearchResult:
     memory: Numbers
     smallest_memory: float
     smallest: Parallelism | None
+    held: Memory | None = None
 
     def best(self, rank: int = 0) -> Parallelism | None:
         """The configuration of this rank; ``None`` where so many did not fit."""

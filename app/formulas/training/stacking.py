@@ -105,10 +105,8 @@ def row(parallelism: Parallelism, index: int) -> Parallelism:
     True
     """
     columns = vars(parallelism).items()
-    return but(
-        parallelism,
-        **{name: float(column[index] if isinstance(column, ndarray) else column) for name, column in columns},
-    )
+    arrays = {name: float(column[index]) for name, column in columns if isinstance(column, ndarray)}
+    return but(parallelism, **arrays) if arrays else parallelism
 
 
 def link_rows(links: Links, places: Places) -> Links:

@@ -451,8 +451,10 @@ def campaign_overhead(request: OperationRequest, catalog: Catalog) -> tuple[Arra
     return usual.draws(), (usual,)
 
 
-def memory_of(setup: JobSetup, inputs: StepInputs, par: arguments.Parallelism | None) -> Memory[Draws]:
-    """Memory of the fullest GPU; without numbers where nothing divides."""
+def memory_of(
+    setup: JobSetup, inputs: StepInputs, par: arguments.Parallelism | None, typical: memory.Memory | None = None
+) -> Memory[Draws]:
+    """Memory of the fullest GPU; without numbers where nothing divides. What is typical may be known already."""
     constants = setup.catalog.training
     capacity = np.atleast_1d(inputs.hardware.memory_capacity)
     usable = Draws(capacity, used=(setup.cluster.gpu.memory,))
@@ -463,14 +465,16 @@ def memory_of(setup: JobSetup, inputs: StepInputs, par: arguments.Parallelism | 
     model_error = constants["residual"]["memory"]
     shape = (model_error,) if listed is None else (listed.parameters, model_error)
     error, used = model_error.typical, (*shape, constants["memory"]["context"], constants["memory"]["fragmentation"])
-    held = vars(memory.memory(inputs.shape, inputs.job, par, inputs.software, inputs.calibration))
+    constant = inputs.calibration
+    whole = typical or memory.memory(inputs.shape, inputs.job, par, inputs.software, setup.inputs.calibration)
+    held = vars(whole.buffered(constant.context_memory, constant.fragmentation))
     total = np.atleast_1d(held["total"])
     return Memory(
         parts=tuple(
             MemoryPart(
                 name,
                 Draws(
-                    np.atleast_1d(np.asarray(size, float)), used=used if name == "buffers" else shape, residual=error
+                    np.array(size, float, ndmin=1, copy=None), used=used if name == "buffers" else shape, residual=error
                 ),
             )
             for name, size in held.items()

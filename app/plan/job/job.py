@@ -201,7 +201,7 @@ def _job(asked: AskedJob, chosen: _Chosen, timing: Timing) -> Job:
     """A job from the step of the way that was chosen to run it."""
     setup, search, drawn, way = chosen
     cluster, request, catalog = asked.cluster, asked.request, setup.catalog
-    memory = memory_of(setup, drawn, way or search.smallest)
+    memory = memory_of(setup, drawn, way or search.smallest, search.held)
     rests_on = widths(catalog, cluster.gpu, float(drawn.shape.experts) > 0, request.software)
     rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
