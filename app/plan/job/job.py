@@ -28,7 +28,7 @@ from app.plan.job.job_findings import findings, interrupted, no_progress
 from app.plan.job.run_time import quickest_times, step_time, ways_to_run
 from app.plan.job.search_together import search_all
 from app.plan.job.shape import shape_fields, size_of
-from app.plan.job.storage import Checkpointing, checkpointing, storage_of
+from app.plan.job.storage import Checkpointing, checkpointing_of_each, storage_of
 from app.plan.job.storage import explain as explain_storage
 from app.plan.kept import Kept
 from app.plan.network import Network
@@ -44,7 +44,7 @@ from app.plan.result import (
     Storage,
     Training,
 )
-from app.plan.scenario import CollectiveRequest, NetworkRequest, Scenario
+from app.plan.scenario import CollectiveRequest, NetworkRequest, OperationRequest, Scenario
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +164,23 @@ def _planned(every: Sequence[AskedJob], catalog: Catalog, quickest: int | None) 
     chosen = _chosen(every, catalog, quickest)
     timings = iter(timings_of([(each.drawn, each.way) for each in chosen if each.way], width))
     return [
-        _job(asked, each, next(timings) if each.way else no_timing(width))
-        for asked, each in zip(every, chosen, strict=True)
+        _job(asked, each, next(timings) if each.way else no_timing(width), checkpoints)
+        for asked, each, checkpoints in zip(every, chosen, _checkpoints(every, chosen), strict=True)
     ]
+
+
+def _checkpoints(every: Sequence[AskedJob], chosen: Sequence[_Chosen]) -> list[Checkpointing]:
+    """How each of some jobs is checkpointed: those that are of one model and run alike are worked out in one go."""
+    groups: dict[tuple[float, OperationRequest, int], list[int]] = {}
+    for place, (asked, each) in enumerate(zip(every, chosen, strict=True)):
+        parameters, spares = size_of(each.drawn.shape).parameters, asked.cluster.request.spare_nodes
+        groups.setdefault((parameters, asked.request.operation, spares), []).append(place)
+    by_place: dict[int, Checkpointing] = {}
+    for (parameters, operation, _), places in groups.items():
+        clusters, links = zip(*((every[place].cluster, every[place].storage_rate) for place in places), strict=True)
+        catalog = chosen[places[0]].setup.catalog
+        by_place |= zip(places, checkpointing_of_each(parameters, clusters, operation, catalog, links), strict=True)
+    return [by_place[place] for place in range(len(every))]
 
 
 def _chosen(every: Sequence[AskedJob], catalog: Catalog, quickest: int | None) -> list[_Chosen]:
@@ -197,7 +211,7 @@ def _search_together(setups: Sequence[JobSetup], quickest: int) -> None:
             setup.searched(quickest, result)
 
 
-def _job(asked: AskedJob, chosen: _Chosen, timing: Timing) -> Job:
+def _job(asked: AskedJob, chosen: _Chosen, timing: Timing, checkpoints: Checkpointing) -> Job:
     """A job from the step of the way that was chosen to run it."""
     setup, search, drawn, way = chosen
     cluster, request, catalog = asked.cluster, asked.request, setup.catalog
@@ -205,8 +219,6 @@ def _job(asked: AskedJob, chosen: _Chosen, timing: Timing) -> Job:
     rests_on = widths(catalog, cluster.gpu, float(drawn.shape.experts) > 0, request.software)
     rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
     error = residual(rests_on)
-    parameters = size_of(drawn.shape).parameters
-    checkpoints = checkpointing(parameters, cluster, request.operation, catalog, asked.storage_rate)
     training = _training(setup, drawn, way, timing, error, checkpoints)
     if not memory.fits:
         training = _never_done(training)

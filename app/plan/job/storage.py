@@ -1,7 +1,8 @@
 """Checkpoints and data: their bytes, the storage they ask for, and the share of time that failures leave."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from app.catalog.estimate import Estimate
 from app.catalog.load import Catalog
 from app.catalog.sampling import DRAWS, Sampling
 from app.formulas.arrays import Array, any_, maximum, minimum, typical_of
+from app.formulas.records import but
 from app.formulas.training import goodput
 from app.plan.band import Draws
 from app.plan.cluster import Cluster
@@ -42,7 +44,7 @@ def checkpointing(
     cluster: Cluster,
     request: OperationRequest,
     catalog: Catalog,
-    links: float = np.inf,
+    links: Array = np.inf,
     sampling: Sampling = DRAWS,
 ) -> Checkpointing:
     """What is not asked for follows: the time from size and storage, the interval from that and the failures.
@@ -89,7 +91,23 @@ def checkpointing(
     return Checkpointing(size, time, bandwidth, interval, failures, progress, tuple(used))
 
 
-def _within(links: float, usual: Array) -> Array:
+def checkpointing_of_each(
+    parameters: float, clusters: Sequence[Cluster], request: OperationRequest, catalog: Catalog, links: Sequence[float]
+) -> list[Checkpointing]:
+    """The same of several clusters with as many spare nodes, each with what the links of its storage carry [B/s]."""
+    sizes = {name: np.array([[getattr(each, name)] for each in clusters]) for name in ("gpus", "nodes")}
+    several = but(clusters[0], **sizes)
+    together = checkpointing(parameters, several, request, catalog, np.array(links)[:, None])
+
+    def of_one(value: Any, place: int) -> Any:
+        return value[place] if isinstance(value, np.ndarray) and value.ndim > 1 else value
+
+    return [
+        Checkpointing(*(of_one(value, place) for value in vars(together).values())) for place in range(len(clusters))
+    ]
+
+
+def _within(links: Array, usual: Array) -> Array:
     """The usual rate of a storage, its range capped at what the links of its servers carry [B/s].
 
     >>> _within(3.0, np.array([2.0, 1.0, 4.0])).tolist(), _within(3.0, np.array([5.0, 4.0, 6.0])).tolist()
