@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import inf
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ from app.plan.result import (
     Storage,
     Training,
 )
-from app.plan.scenario import CollectiveRequest, NetworkRequest, OperationRequest, Scenario
+from app.plan.scenario import CollectiveRequest, NetworkRequest, OperationRequest, Scenario, SoftwareRequest
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,9 +216,7 @@ def _job(asked: AskedJob, chosen: _Chosen, timing: Timing, checkpoints: Checkpoi
     setup, search, drawn, way = chosen
     cluster, request, catalog = asked.cluster, asked.request, setup.catalog
     memory = memory_of(setup, drawn, way or search.smallest, search.held)
-    rests_on = widths(catalog, cluster.gpu, float(drawn.shape.experts) > 0, request.software)
-    rests_on.append(Width("layout", catalog.training["residual"]["searched"].typical))
-    error = residual(rests_on)
+    error, rests_on = _error(catalog, cluster.gpu.key, float(drawn.shape.experts) > 0, request.software)
     training = _training(setup, drawn, way, timing, error, checkpoints)
     if not memory.fits:
         training = _never_done(training)
@@ -230,13 +228,21 @@ def _job(asked: AskedJob, chosen: _Chosen, timing: Timing, checkpoints: Checkpoi
             training,
             searched=search.enumerated,
             feasible=search.feasible,
-            range_rests_on=tuple(RangePart(part.name, part.half_width) for part in rests_on),
+            range_rests_on=rests_on,
         ),
         memory=memory,
         bottleneck=bottleneck_of(timing, drawn.used, error),
         checkpoints=checkpoints,
         timing=timing,
     )
+
+
+@lru_cache(maxsize=64)
+def _error(catalog: Catalog, gpu: str, experts: bool, software: SoftwareRequest) -> tuple[float, tuple[RangePart, ...]]:
+    """The model's own error of a step, and what it is made of [1]. Kept: jobs of one GPU and stack share it."""
+    parts = widths(catalog, catalog.gpus[gpu], experts, software)
+    parts.append(Width("layout", catalog.training["residual"]["searched"].typical))
+    return residual(parts), tuple(RangePart(part.name, part.half_width) for part in parts)
 
 
 def _training(
@@ -263,7 +269,7 @@ def _training(
         feasible=0,
         step_time=Draws(time, used=used, residual=error),
         parts=tuple(
-            StepPart(name, resource, Draws(part, used=drawn.card if name in BY_ITSELF else used, residual=error))
+            StepPart(name, resource, Draws(part, drawn.card if name in BY_ITSELF else used, error))
             for name, resource, part in timing.parts
         ),
         groups=(),
