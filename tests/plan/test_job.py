@@ -1016,6 +1016,8 @@ def test_steps_that_are_timed_together_are_those_of_each_job_alone(monkeypatch: 
     sizes = [{"gpus": gpus, "global_batch": gpus, **whole} for gpus in (64, 1024, 1024, 4096)]
     sizes += [sizes[1] | {"global_batch": 512}, sizes[2] | {"load_balancing": "hashing", "oversubscription": 4}]
     others = [sizes[0] | {"sharding": "parameters"}, {"gpus": 8, "tensor_parallel": 3}, {"gpus": 64}]
+    operated = {"spare_nodes": 4}, {"checkpoint_time": 30}, {"failure_rate": 0}, {"availability": 0.9}
+    others += [each | run for run in operated for each in sizes[:2]]
     scenarios = [Scenario(sequence_parallel=True, schedule="1f1b", **asked) for asked in (*sizes, *others)]
     asked = [
         job.AskedJob(look_up(each, CATALOG), of_scenario(each, CATALOG), inputs.JobRequest.of(each, CATALOG))
@@ -1030,7 +1032,8 @@ def test_steps_that_are_timed_together_are_those_of_each_job_alone(monkeypatch: 
         job._KEPT.forget()
         alone = job.plan_job(*each[:3], CATALOG)
         assert alone is not planned
-        assert fold((alone.training, alone.bottleneck)) == fold((planned.training, planned.bottleneck))
+        told = [(each.training, each.memory, each.bottleneck, each.storage) for each in (alone, planned)]
+        assert fold(told[0]) == fold(told[1])
         assert alone.timing.exchanges == planned.timing.exchanges
 
 
