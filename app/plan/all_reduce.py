@@ -32,7 +32,7 @@ from app.formulas.collectives.library import (
     shortest,
 )
 from app.formulas.collectives.nccl_tuning import library_times
-from app.formulas.fabric.placement import network_share
+from app.formulas.fabric.placement import PINNED, network_share
 from app.formulas.records import but
 from app.plan.band import Draws
 from app.plan.communication import Communication, algorithms, wire_time_of_a_byte, wire_times_of_a_byte
@@ -78,7 +78,7 @@ class AlgorithmTime:
     def at(self, place: int) -> "AlgorithmTime":
         """The same at one place of a sweep along one axis."""
         columns = self.spoken, self.time, self.bandwidth_share, self.residual, self.least
-        return AlgorithmTime(self.algorithm, *(np.asarray(column[place]) for column in columns))
+        return AlgorithmTime(self.algorithm, *[column[place] for column in columns])
 
     @property
     def share(self) -> float | None:
@@ -107,19 +107,21 @@ class AllReduceTimes:
     each: tuple[AlgorithmTime, ...]
     used: tuple[Estimate, ...]
 
-    def at(self, place: int, machine: Machine) -> "AllReduceTimes":
-        """The same at one place of a sweep along one axis, which stands for this machine: without the algorithms that
-        others of them have alone.
+    def of_each(self, machines: Sequence[Machine]) -> "Iterator[AllReduceTimes]":
+        """The same at each place of a sweep along one axis, which stands for one of these machines: without the
+        algorithms that others of them have alone.
         """
-        each = (timing.at(place) for timing in self.each)
-        return AllReduceTimes(
-            machine=machine,
-            best=self.best.at(place),
-            names=self.names[place],
-            protocols=self.protocols[place],
-            each=tuple(timing for timing in each if np.isfinite(timing.time).any()),
-            used=self.used,
-        )
+        had = [np.any(np.isfinite(timing.time), axis=-1).tolist() for timing in self.each]
+        for place, machine in enumerate(machines):
+            each = {id(timing): timing.at(place) for timing, there in zip(self.each, had, strict=True) if there[place]}
+            yield AllReduceTimes(
+                machine=machine,
+                best=each.get(id(self.best)) or self.best.at(place),
+                names=self.names[place],
+                protocols=self.protocols[place],
+                each=tuple(each.values()),
+                used=self.used,
+            )
 
 
 def all_reduce_times(
@@ -359,7 +361,7 @@ def _reductions(group: Sequence[Asked]) -> Iterable[Reduction]:
     error = 0.0 if first.ideal else first.residual(sizes[..., 0], sweep.typical(machine.domains), "all-to-all")
     errors = np.broadcast_to(error, len(group)).tolist()
     exchanges = [Draws(time, times.used, its) for time, its in zip(all_to_all, errors, strict=True)]
-    each = [*map(times.at, range(len(group)), machines)] if shape else [times]
+    each = [*times.of_each(machines)] if shape else [times]
     speeds = _speeds([timed.best for timed in each], sizes, ranks, times.used)
     parts = zip(group, each, speeds, exchanges, strict=True)
     return [_reduction(*asked, timed, speed, exchange) for asked, timed, speed, exchange in parts]
@@ -568,6 +570,8 @@ def _network_findings(machine: Machine, fabric: Communication) -> Iterator[Findi
             ("scale_out",),
             "Choose a network with RDMA.",
         )
+    if fabric.site.balancing not in PINNED:
+        return
     left = typical_of(machine.ring_network)
     without = network_share(
         [(1.0, float(fabric.gpus))], "ring", fabric.site._replace(balancing="adaptive"), typical_of(machine.exits)

@@ -15,7 +15,15 @@ from app.catalog.sampling import DRAWS, TYPICAL, Sampling
 from app.formulas.arrays import Array, maximum
 from app.formulas.collectives.group_times import Interconnect, Links
 from app.formulas.collectives.ideal import ALGORITHMS, Machine
-from app.formulas.collectives.library import ALGORITHMS_OF, AlphaBeta, Calibration, Selection, choose, wire_time
+from app.formulas.collectives.library import (
+    ALGORITHMS_OF,
+    WIRED_AS,
+    AlphaBeta,
+    Calibration,
+    Selection,
+    choose,
+    wire_time,
+)
 from app.formulas.fabric.placement import PINNED, Site, network_share
 from app.formulas.records import but, each_but
 from app.formulas.tail import collective_wait, links_left
@@ -485,8 +493,10 @@ def wire_time_of_a_byte(fabric: Communication, sampling: Sampling = DRAWS) -> Fl
 
 def wire_times_of_a_byte(machine: Machine) -> Floats:
     """The same of a machine, or of each of those that it stands for, algorithms on the last axis [s/B]."""
-    times = [np.min(np.atleast_1d(wire_time(name, 1.0, machine)), axis=-1) for name in ALGORITHMS]
-    return np.stack(np.broadcast_arrays(*times), axis=-1)
+    times = {
+        name: np.atleast_1d(wire_time(name, 1.0, machine)).min(axis=-1) for name in ALGORITHMS if name not in WIRED_AS
+    }
+    return np.stack(np.broadcast_arrays(*(times[WIRED_AS.get(name, name)] for name in ALGORITHMS)), axis=-1)
 
 
 def least_times(fabric: Communication, collective: str, messages: Floats, algorithms: NDArray[np.intp]) -> Floats:

@@ -165,13 +165,16 @@ def machine(
 def side_by_side(machines: Sequence[Machine]) -> Machine:
     """Several machines as one, on an axis before the draws; what all of them have stays as it is."""
 
-    def column(values: list[Array]) -> Array:
-        if all(value is values[0] for value in values):
+    def column(values: Sequence[Array]) -> Array:
+        if len({*map(id, values)}) == 1:
             return values[0]
-        rows = [np.reshape(value, -1) for value in values]
-        return np.stack(np.broadcast_arrays(*rows))
+        rows = [np.asarray(value).reshape(-1) for value in values]
+        return np.array(rows if len({*map(len, rows)}) == 1 else np.broadcast_arrays(*rows))
 
-    return Machine(**{entry.name: column([getattr(m, entry.name) for m in machines]) for entry in fields(Machine)})
+    numbers = [vars(each) for each in machines]
+    return Machine(
+        **dict(zip(numbers[0], map(column, zip(*(each.values() for each in numbers), strict=True)), strict=True))
+    )
 
 
 class Hop(NamedTuple):

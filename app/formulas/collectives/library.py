@@ -287,6 +287,10 @@ def wire_time(algorithm: str, message: Array, machine: Machine) -> Array:
         return maximum(inside, where(several, across, 0.0))
 
 
+WIRED_AS = {"collnet": "nvls", "one-shot": "tree", "two-shot": "tree"}
+"""Algorithms of an all-reduce whose bytes take at least as long on the wires as those of another."""
+
+
 def all_reduce_algorithms(machine: Machine, calibration: Calibration) -> dict[str, AlphaBeta]:
     """Latency, rate and fill of each algorithm of an all-reduce that the machine has.
 

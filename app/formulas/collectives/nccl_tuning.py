@@ -138,23 +138,25 @@ def _share(graph: _Graph, protocol: str) -> float:
 
 def _ring(graph: _Graph) -> Times:
     """2(n - 1) steps, of which 2(M - 1) between domains, and S over the algorithm bandwidth."""
-    tables, post = graph.tables, graph.tables["post"] if graph.several else 0.0
-    crossings = 2 * (graph.domains - 1)
+    tables, several, near = graph.tables, graph.several, graph.near
+    ring_bus, ratio, ranks = graph.ring_bus, graph.ratio, graph.ranks
+    post, crossings = tables["post"] if several else 0.0, 2 * (graph.domains - 1)
+    between = "tree" if graph.ranks_per_domain == 1 else "ring"
     for protocol in _protocols(graph):
-        bus = _share(graph, protocol) * graph.ring_bus
+        bus = _share(graph, protocol) * ring_bus
         if protocol == "ll":
             bus = min(bus, graph.limit())
-        hop = max(tables[f"{graph.near}_ring_{protocol}"], post * (3 if protocol == "simple" else 1))
-        away = tables[f"network_{'tree' if graph.ranks_per_domain == 1 else 'ring'}_{protocol}"]
-        latency = tables[f"base_ring_{protocol}"] + (2 * (graph.ranks - 1) - crossings) * hop + crossings * away
-        if protocol == "simple" and graph.several and graph.message / graph.ranks >= 64:
+        hop = max(tables[f"{near}_ring_{protocol}"], post * (3 if protocol == "simple" else 1))
+        away = tables[f"network_{between}_{protocol}"]
+        latency = tables[f"base_ring_{protocol}"] + (2 * (ranks - 1) - crossings) * hop + crossings * away
+        if protocol == "simple" and several and graph.message / ranks >= 64:
             latency *= tables["ring_simple_plateau"]
-        yield ("ring", protocol), latency + graph.message / (bus * graph.ratio)
+        yield ("ring", protocol), latency + graph.message / (bus * ratio)
 
 
 def _tree(graph: _Graph, correction: Tables) -> Times:
     """Up and down through the GPUs of a domain and log₂ M levels, and 2S over the corrected bus bandwidth."""
-    tables, g = graph.tables, graph.ranks_per_domain
+    tables, g, near, levels = graph.tables, graph.ranks_per_domain, graph.near, graph.levels
     tree_bus = min(graph.link, 2 * graph.node) if graph.count == "two" and g > 1 else graph.ring_bus
     size = min(math.floor(math.log2(max(graph.message, 64.0) / 64)), 24)
     for protocol in _protocols(graph):
@@ -164,8 +166,8 @@ def _tree(graph: _Graph, correction: Tables) -> Times:
         elif protocol == "ll128":
             bus *= tables["tree_ll128_many" if graph.several else "tree_ll128_one"]
         factor = correction[f"{protocol}_{size:02}"] if size < 24 else 1.0
-        inside = (g - 1) * tables[f"{graph.near}_tree_{protocol}"]
-        steps = inside + graph.levels * tables[f"network_tree_{protocol}"]
+        inside = (g - 1) * tables[f"{near}_tree_{protocol}"]
+        steps = inside + levels * tables[f"network_tree_{protocol}"]
         time = tables[f"base_tree_{protocol}"] + 2 * steps + graph.message / (bus * factor / 2)
         yield ("tree", protocol), time
 
