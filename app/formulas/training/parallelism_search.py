@@ -41,6 +41,7 @@ from app.formulas.training.search import Contests, Search, SearchResult
 from app.formulas.training.search_choice import all_worth, quickest_timed
 from app.formulas.training.search_field import Field
 from app.formulas.training.search_shortlist import families_of, quickest_together
+from app.formulas.training.stacking import row
 
 
 def best(search: Search, budget: float = 1.0, timed: bool = True, quickest: int | None = None) -> SearchResult:
@@ -68,7 +69,7 @@ def best_of(
     only the best of each is wanted and it cannot win its contest.
     """
     if any(search.fixed.single for search in searches):
-        return [_single(search, search.limit(budget)) for search in searches]
+        return _singles(searches, [search.limit(budget) for search in searches])
     if timed and quickest is not None and len(searches) > 1:
         return quickest_together(searches, budget, quickest, contests)
     merged, limits = Search.merged(searches), np.array([search.limit(budget) for search in searches])
@@ -191,20 +192,25 @@ def _integer(number: Array) -> Counts:
     return number.astype(np.int64) if isinstance(number, np.ndarray) else int(number)
 
 
-def _single(search: Search, limit: float) -> SearchResult:
-    """The search where everything is given: all there is to find is whether that divides and fits."""
-    only = given(search)
-    size = float(only.memory)
-    fits = size <= limit
-    return SearchResult(
-        enumerated=int(only.whole),
-        divisible=int(only.divides),
-        feasible=int(fits),
-        evaluated=0,
-        parallelism=only.parallelism,
-        time=np.full(int(fits), np.nan),
-        memory=np.full(int(fits), size),
-        smallest_memory=np.nan if fits else size,
-        smallest=only.parallelism if only.divides and not fits else None,
-        held=only.held,
-    )
+def _singles(searches: Sequence[Search], limits: Sequence[float]) -> list[SearchResult]:
+    """The searches where everything is given: all there is to find is whether that divides and fits."""
+    only = given(Search.merged(searches, linked=False))
+    columns = (np.broadcast_to(column, len(searches)).tolist() for column in (only.whole, only.divides, only.memory))
+    results = []
+    for place, (limit, whole, divides, size) in enumerate(zip(limits, *columns, strict=True)):
+        fits, parallelism = size <= limit, row(only.parallelism, place)
+        results.append(
+            SearchResult(
+                enumerated=int(whole),
+                divisible=int(divides),
+                feasible=int(fits),
+                evaluated=0,
+                parallelism=parallelism,
+                time=np.full(int(fits), np.nan),
+                memory=np.full(int(fits), size),
+                smallest_memory=np.nan if fits else size,
+                smallest=parallelism if divides and not fits else None,
+                held=row(only.held, place) if divides and only.held else None,
+            )
+        )
+    return results

@@ -51,8 +51,11 @@ class Search:
     fixed: FixedDegrees = ALL_OPEN
 
     @classmethod
-    def merged(cls, searches: Sequence[Search]) -> Search:
-        """Several as one, whose numbers are columns where they differ; the only one as it is."""
+    def merged(cls, searches: Sequence[Search], linked: bool = True) -> Search:
+        """Several as one, whose numbers are columns where they differ; the only one as it is.
+
+        Where links are not wanted, which take longest, they are those of the first.
+        """
         first, *others = searches
         if not others:
             return first
@@ -60,7 +63,7 @@ class Search:
             first,
             job=stacked([search.job for search in searches]),
             gpu=stacked([search.gpu for search in searches]),
-            links=stacked_links([search.links for search in searches]),
+            links=stacked_links([search.links for search in searches]) if linked else first.links,
             gpus=np.array([search.gpus for search in searches]),
         )
 

@@ -20,8 +20,10 @@ from app.formulas.collectives.ideal import Machine
 from app.formulas.fabric.placement import PINNED, Tier
 from app.formulas.records import but
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism
+from app.formulas.training.memory import Memory
 
 Part = TypeVar("Part", GpuRates, Job, Machine, Parallelism, Calibration)
+Row = TypeVar("Row", Parallelism, Memory)
 Places = NDArray[np.int64]
 NO_TIER = Tier(unit=np.inf, spread=1.0, neighbour=1.0)
 """A tier of the size of the cluster, which nothing leaves: what networks of fewer tiers than others have there."""
@@ -98,15 +100,14 @@ def rows_of(part: Part, places: Places | slice) -> Part:
     return but(part, **arrays) if arrays else part
 
 
-def row(parallelism: Parallelism, index: int) -> Parallelism:
-    """One configuration out of arrays of them, each number in its own unit [1].
+def row(part: Row, index: int) -> Row:
+    """One configuration out of arrays of them, or what it holds, each number in its own unit [1, B].
 
     >>> row(Parallelism(tensor=np.array([8.0, 4.0]), pipeline=2.0), 1) == Parallelism(tensor=4.0, pipeline=2.0)
     True
     """
-    columns = vars(parallelism).items()
-    arrays = {name: float(column[index]) for name, column in columns if isinstance(column, ndarray)}
-    return but(parallelism, **arrays) if arrays else parallelism
+    arrays = {name: float(column[index]) for name, column in vars(part).items() if isinstance(column, ndarray)}
+    return but(part, **arrays) if arrays else part
 
 
 def link_rows(links: Links, places: Places) -> Links:

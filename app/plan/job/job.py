@@ -190,25 +190,26 @@ def _chosen(every: Sequence[AskedJob], catalog: Catalog, quickest: int | None) -
         JobSetup.of(asked.cluster, asked.request, catalog, inputs.typical)
         for asked, inputs in zip(every, drawn, strict=True)
     ]
-    if quickest is not None:
-        _search_together(setups, quickest)
     chosen = []
-    for unsettled, inputs in zip(setups, drawn, strict=True):
-        setup, search = batch.searched(unsettled, quickest)
+    for inputs, (setup, search) in zip(drawn, _searched(setups, quickest), strict=True):
         best = search.best() or (search.smallest if setup.fixed.whole else None)
         chosen.append(_Chosen(setup, search, inputs.with_batch(setup.request.batch), best))
     return chosen
 
 
-def _search_together(setups: Sequence[JobSetup], quickest: int) -> None:
-    """Search for the quickest ways to run several jobs in few calls, so that the search of each is found.
+def _searched(setups: Sequence[JobSetup], quickest: int | None) -> list[batch.Settled]:
+    """Each job with the batch to take, and its search for the quickest ways to run it: of several jobs in few calls.
 
-    A job whose batch is open searches for several batches at a time, and one that is given whole for nothing.
+    A job whose batch is open searches for several batches at a time.
     """
-    searched = [setup for setup in setups if setup.request.model.global_batch is not None and not setup.fixed.whole]
-    if len(searched) > 1:
-        for setup, result in zip(searched, search_all(searched, quickest), strict=True):
+    given = [place for place, setup in enumerate(setups) if setup.request.model.global_batch is not None]
+    single = [place for place in given if setups[place].fixed.single]
+    together = [setups[place] for place in given if not setups[place].fixed.whole]
+    if quickest is not None and len(together) > 1:  # so that the search of each is found
+        for setup, result in zip(together, search_all(together, quickest), strict=True):
             setup.searched(quickest, result)
+    settled = dict(zip(single, batch.searched_together([setups[place] for place in single], quickest), strict=True))
+    return [settled.get(place) or batch.searched(setup, quickest) for place, setup in enumerate(setups)]
 
 
 def _job(asked: AskedJob, chosen: _Chosen, timing: Timing, checkpoints: Checkpointing) -> Job:
