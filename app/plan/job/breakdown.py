@@ -405,7 +405,8 @@ def _timings(
     layer, (count, width) = what_ifs.layer, jobs
     # What is twice as good slows nothing: where the formulas say so, another part of the step is in its way.
     whole = np.asarray(step.time)
-    time = np.minimum(whole, whole[..., :1, :]) + np.zeros((count, len(RESOURCES) + 1, width))
+    time = np.empty((count, len(RESOURCES) + 1, width))
+    np.minimum(whole, whole[..., :1, :], out=time)
 
     # The plan itself is the first of the what-ifs.
     planned = (

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -86,9 +86,10 @@ def quickest_times(inputs: Sequence[StepInputs], ways: Sequence[arguments.Parall
             n = _stacked([inputs[place] for place in places], rows)
             par = _configurations([ways[place] for place in places], rows)
         step = training_step.step(n.shape, n.job, n.hardware, par, n.software, n.calibration, n.exchanges(par))
-        time = np.broadcast_to(step.time, sum(rows))
-        for place, (start, stop) in zip(places, pairwise(accumulate(rows, initial=0)), strict=True):
-            times[place] = float(np.min(time[start:stop]))
+        first = [0, *accumulate(rows[:-1])]
+        quickest = np.minimum.reduceat(np.broadcast_to(step.time, sum(rows)), first)
+        for place, time in zip(places, quickest.tolist(), strict=True):
+            times[place] = time
     return times
 
 
@@ -133,7 +134,7 @@ def _layer(
 
 def _rows(par: arguments.Parallelism) -> int:
     """How many configurations there are [1]."""
-    return max((len(column) for column in vars(par).values() if isinstance(column, np.ndarray)), default=1)
+    return max([len(column) for column in vars(par).values() if isinstance(column, np.ndarray)], default=1)
 
 
 def _together(
@@ -163,17 +164,27 @@ def _structure(inputs: StepInputs, ways: arguments.Parallelism) -> Hashable:
 
 def _stacked(inputs: Sequence[StepInputs], rows: Sequence[int]) -> StepInputs:
     """One job whose numbers are columns: those of each of some jobs on so many rows."""
+    several = but(
+        inputs[0],
+        job=stacked([each.job for each in inputs]),
+        hardware=stacked([each.hardware for each in inputs]),
+        links=stacked_links([each.links for each in inputs]),
+    )
+    if max(rows) == 1:
+        return several
     owners = np.repeat(np.arange(len(inputs)), rows)
     return but(
-        inputs[0],
-        job=rows_of(stacked([each.job for each in inputs]), owners),
-        hardware=rows_of(stacked([each.hardware for each in inputs]), owners),
-        links=link_rows(stacked_links([each.links for each in inputs]), owners),
+        several,
+        job=rows_of(several.job, owners),
+        hardware=rows_of(several.hardware, owners),
+        links=link_rows(several.links, owners),
     )
 
 
 def _configurations(ways: Sequence[arguments.Parallelism], rows: Sequence[int]) -> arguments.Parallelism:
     """The ways to run some jobs, one after the other."""
+    if max(rows) == 1:
+        return stacked([row(each, 0) for each in ways])
     columns = [vars(each) for each in ways]
     return arguments.Parallelism(**{name: _column([each[name] for each in columns], rows) for name in columns[0]})
 
