@@ -16,7 +16,13 @@ from app.formulas.training import goodput, memory
 from app.formulas.training import step as training_step
 from app.formulas.training.arguments import Calibration, GpuRates, Job, Parallelism, Software
 from app.formulas.training.compute import linear_layers
-from app.formulas.training.exchanges import exchanges, expert_volumes, layer_exchanges, stage_place
+from app.formulas.training.exchanges import (
+    exchanges,
+    expert_volumes,
+    gradient_exchange_time,
+    layer_exchanges,
+    stage_place,
+)
 from app.formulas.training.groups import copies
 from app.plan.job import shape
 from tests.training_constants import constants, links
@@ -449,3 +455,11 @@ def test_groups_that_share_a_copy_are_as_far_apart_as_stages_put_them():
     """Pipelines of 2 stages together: the next group of 8 ranks of a stage stands 16 ranks away."""
     together = replace(ALONE, pipeline=2.0, data=128.0, stages_first=1.0)
     assert copies(together, 8.0, 16.0) == [(8.0, 1.0), (16.0, 16.0)]
+
+
+def test_gradients_take_as_long_where_all_fill_their_buckets_as_beside_some_that_do_not() -> None:
+    replicas, bucket = group_of(LINKS, [(8.0, 64.0)]), 1e9
+    counts = np.array([1e6, 2e8, 4.99e8, 5e8, 5.01e8, 7e10])  # two bytes each fill a bucket from 5e8 on
+    together = gradient_exchange_time(replicas, counts, JOB, 1.0, bucket)
+    alone = [gradient_exchange_time(replicas, count, JOB, 1.0, bucket) for count in counts.tolist()]
+    assert together == pytest.approx(alone, rel=1e-14)

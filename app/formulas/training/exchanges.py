@@ -507,7 +507,7 @@ def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array
     """Time of one exchange of gradients and weights between the ranks that hold the same parameters.
 
     An all-reduce of g bytes for each parameter; with a sharded optimizer a reduce-scatter of g and an all-gather of 2,
-    the new weights. In buckets, one after the other: n·T(S/n).
+    the new weights. In buckets of S/n bytes, one after the other: n·T(S/n).
 
     Args:
         group: these ranks.
@@ -532,14 +532,18 @@ def gradient_exchange_time(group: Group, count: Array, job: Job, sharding: Array
     """
 
     def bucketed(collective: str, size: Array) -> Array:
-        buckets = maximum(size / bucket, 1.0)
-        return buckets * collective_time(group, collective, size / buckets)
+        return maximum(size / bucket, 1.0) * collective_time(group, collective, minimum(size, bucket))
 
     sharded = sharding > 0
     whole = bucketed("all-reduce", job.gradient_bytes * count) if any_(sharding <= 0) else 0.0
     if not any_(sharded):
         return whole
-    pieces = bucketed("reduce-scatter", job.gradient_bytes * count) + bucketed("all-gather", 2.0 * count)
+    scattered, gathered = job.gradient_bytes * count, 2.0 * count
+    if any_(minimum(scattered, gathered) < bucket):
+        pieces = bucketed("reduce-scatter", scattered) + bucketed("all-gather", gathered)
+    else:  # buckets are full, and take one way as long as the other
+        full = collective_time(group, "all-gather", bucket)
+        pieces = scattered / bucket * full + gathered / bucket * full
     return where(sharded, pieces, whole)
 
 
