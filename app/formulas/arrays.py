@@ -60,6 +60,17 @@ def any_(condition: bool | NDArray[np.bool_]) -> bool:
     return bool(np.count_nonzero(condition) if isinstance(condition, ndarray) else condition)
 
 
+def shared(numbers: Any) -> Any:
+    """The number that all places have, with which to compute takes less, or an array of different ones as it is.
+
+    >>> float(shared(np.array([8.0, 8.0]))), shared(np.array([8.0, 4.0]))
+    (8.0, array([8., 4.]))
+    """
+    if isinstance(numbers, ndarray) and numbers.size and (numbers == numbers.flat[0]).all():
+        return numbers.flat[0]
+    return numbers
+
+
 def typical_of(values: Array) -> float:
     """The typical one of some draws, which is the first, or a number itself.
 

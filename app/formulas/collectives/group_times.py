@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.formulas.arrays import Array, any_, where
+from app.formulas.arrays import Array, any_, shared, where
 from app.formulas.collectives import ideal
 from app.formulas.collectives.ideal import Machine
 from app.formulas.collectives.library import (
@@ -294,21 +294,10 @@ def pair_of(links: Links, far: Array, network: Array, joined: Array = 0.0) -> Gr
     >>> float(pair_of(LINKS, 1.0, 1.0).machine.domains), float(pair_of(LINKS, 0.0, 1.0).machine.domains)
     (2.0, 1.0)
     """
-    far, network, joined = _shared(far), _shared(network), _shared(joined)
+    far, network, joined = shared(far), shared(network), shared(joined)
     if isinstance(far, np.ndarray) or isinstance(network, np.ndarray) or isinstance(joined, np.ndarray):
         return _pair_of(links.interconnect, far, network, joined)
     return _kept_pair_of(links.interconnect, far, network, joined)
-
-
-def _shared(numbers: Array) -> Array:
-    """The number that all have, or an array as it is.
-
-    >>> _shared(np.array([1.0, 1.0])), _shared(np.array([1.0, 0.0]))
-    (1.0, array([1., 0.]))
-    """
-    if isinstance(numbers, np.ndarray) and numbers.size and (numbers == numbers.flat[0]).all():
-        return float(numbers.flat[0])
-    return numbers
 
 
 def _pair_of(joining: Interconnect, far: Array, network: Array, joined: Array) -> Group:

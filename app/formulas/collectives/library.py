@@ -20,7 +20,7 @@ from functools import partial, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from app.formulas.arrays import Array, any_, maximum, minimum, where
+from app.formulas.arrays import Array, any_, maximum, minimum, shared, where
 from app.formulas.collectives.graph_kernels import GraphKernels, one_shot, two_shot
 from app.formulas.collectives.ideal import ALGORITHMS, PROTOCOLS, Machine, bus_factor
 from app.formulas.records import but
@@ -228,8 +228,8 @@ def _paths(machine: Machine, calibration: Calibration) -> Paths:
     (400000000000.0, 7.0, 400000000000.0)
     """
     m, c = machine, calibration
-    g, domains, peers = _number(m.ranks_per_domain), _number(m.domains), _number(m.mesh_peers)
-    several = domains > 1
+    g, domains, peers = shared(_number(m.ranks_per_domain)), shared(_number(m.domains)), _number(m.mesh_peers)
+    several = shared(domains > 1)
     pair = where((domains <= 1) & (g == 2), c.pair, 1.0)
     meshed = any_(peers > 0)
     links = where(peers > 0, minimum(1.0, (g - 1) / maximum(peers, 1.0)), 1.0) if meshed else 1.0
@@ -240,7 +240,7 @@ def _paths(machine: Machine, calibration: Calibration) -> Paths:
         domains=domains,
         several=several,
         inside=m.scale_up_rate * (links * where((peers > 0) & several, c.mesh_across, 1.0) if meshed else 1.0),
-        ports=m.scale_out_rate * minimum(_number(m.fewest), m.exits),
+        ports=m.scale_out_rate * minimum(shared(_number(m.fewest)), m.exits),
         hop=m.scale_up_hop * where(several, c.chain_across, 1.0),
         chain=g - 1,
         pair=pair,
@@ -272,8 +272,8 @@ def wire_time(algorithm: str, message: Array, machine: Machine) -> Array:
     >>> float(wire_time("ring", 16.0, pair)), float(wire_time("tree", 16.0, pair))
     (7.5, 4.0)
     """
-    m, g, several = machine, _number(machine.ranks_per_domain), _number(machine.domains) > 1
-    ranks, ports = _number(m.ranks), _number(m.fewest) * m.scale_out_line
+    m, g, several = machine, shared(_number(machine.ranks_per_domain)), shared(_number(machine.domains) > 1)
+    ranks, ports = _number(m.ranks), shared(_number(m.fewest)) * m.scale_out_line
     through_ring = bus_factor("all-reduce", ranks)
     in_switch = algorithm in ("nvls", "nvls-tree", "collnet")
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -458,7 +458,8 @@ def gather_algorithms(machine: Machine, calibration: Calibration) -> dict[str, A
     >>> float(ring.latency), float(ring.rate)
     (7.0, 8.0)
     """
-    p, m, c, g = _paths(machine, calibration), machine, calibration, _number(machine.ranks_per_domain)
+    p, m, c = _paths(machine, calibration), machine, calibration
+    g = p.ranks_per_domain
     fill = where(p.several & (g <= 1), m.fill, m.fill_one_domain) * (g - 1 + c.fill_lone) / g
     crossings = p.domains - 1
     latency = p.latency(c.gather_hop * p.domains, crossings * m.scale_out_hop)
@@ -503,7 +504,8 @@ def all_to_all_algorithms(machine: Machine, calibration: Calibration) -> dict[st
     >>> float(exchange.latency), float(exchange.rate)
     (8.0, 8.0)
     """
-    p, m, c, g = _paths(machine, calibration), machine, calibration, _number(machine.ranks_per_domain)
+    p, m, c = _paths(machine, calibration), machine, calibration
+    g = p.ranks_per_domain
     near = m.base_latency + minimum(g - 1, 1.0) * p.hop + (p.ranks - 1) * c.peer_overhead
     crossing = where(p.several, 1.0, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
