@@ -69,7 +69,7 @@ class Selection:
         """The same as JSON. That a band rests on what is on sale goes without saying, unless it is asked for."""
         text = to_json(self.of(answer))
         if not self.sourced:
-            first, *others = text.replace(_OF_NONE, b"").split(_OF_BANDS)
+            first, *others = text.split(_OF_BANDS)
             text = b"".join((first, *(other[other.index(b"]") + 1 :] for other in others)))
         return text if any(_last(name) == "projected" for name in self.names) else text.replace(_ON_SALE, b"")
 
@@ -78,8 +78,6 @@ _ON_SALE = b',"projected":false'
 """As nothing but a field of a record is written: in a text its quotes would be escaped."""
 _OF_BANDS = b',"sources":['
 """The same for what begins the sources of a band, whose keys have no brackets."""
-_OF_NONE = _OF_BANDS + b"]"
-"""The same where they were not made."""
 ALL = Selection()
 """Nothing in particular: all but the long parts."""
 
@@ -229,10 +227,8 @@ def _blanked(part: Any, tree: Tree) -> Any:
         return None
     if isinstance(part, tuple):
         return [_blanked(inner, tree) for inner in part]
-    return {
-        name: (_blanked(value, inner) if inner else None) if (inner := tree.get(name)) is not None else value
-        for name, value in vars(part).items()
-    }
+    values = vars(part)
+    return values | {name: _blanked(values[name], inner) if inner else None for name, inner in tree.items()}
 
 
 # What an answer has --------------------------------------------------------------------------------------------------
