@@ -66,8 +66,12 @@ class Selection:
         return _blanked(answer, _tree(left_out)) if is_short else answer
 
     def text(self, answer: Any) -> bytes:
-        """The same as JSON. That a band rests on what is on sale goes without saying, unless it is asked for."""
+        """The same as JSON. That a band rests on what is on sale goes without saying, unless it is asked for; a plan is
+        made so.
+        """
         text = to_json(self.of(answer))
+        if isinstance(answer, Plan) and not self.names:
+            return text
         if not self.sourced:
             first, *others = text.split(_OF_BANDS)
             text = b"".join((first, *(other[other.index(b"]") + 1 :] for other in others)))
