@@ -223,6 +223,18 @@ class Request(BaseModel):
             object.__setattr__(self, "_hash", kept)
         return kept
 
+    @classmethod
+    def known(cls, fields: dict[str, Any]) -> Self:
+        """One of all its fields, which were read before: `model_construct`, which looks for aliases, takes four times
+        as long.
+        """
+        made = cls.__new__(cls)
+        object.__setattr__(made, "__dict__", fields)
+        object.__setattr__(made, "__pydantic_fields_set__", {*fields})
+        object.__setattr__(made, "__pydantic_extra__", None)
+        object.__setattr__(made, "__pydantic_private__", None)
+        return made
+
 
 class ClusterRequest(Request):
     """Which GPUs, how many, in which servers."""
@@ -963,9 +975,9 @@ def _values_of(kind: type[BaseModel]) -> Callable[[Mapping[str, Any]], tuple[Any
 def _part(kind: type[Part], values: tuple[Any, ...]) -> Part:
     """The part of a question with these values.
 
-    Kept: it takes 17 µs, a plan reads thirteen, and all but one or two are those of the question before.
+    Kept: it takes 4 µs, a plan reads thirteen, and all but one or two are those of the question before.
     """
-    return kind.model_construct(**dict(zip(kind.model_fields, values, strict=True)))  # type: ignore[return-value]
+    return kind.known(dict(zip(kind.model_fields, values, strict=True)))
 
 
 def check_keys(request: Request, catalog: Catalog) -> None:

@@ -16,7 +16,7 @@ from app.catalog.names import entries_called
 from app.catalog.toml_files import CatalogError
 from app.plan.cluster import look_up
 from app.plan.evaluate import evaluate
-from app.plan.scenario import Key, NetworkRequest, Scenario, UnknownKeyError, check_presets
+from app.plan.scenario import ClusterRequest, Key, NetworkRequest, Scenario, UnknownKeyError, check_presets
 from app.studies.sizing import Question, size
 
 CATALOG = load_catalog()
@@ -318,3 +318,12 @@ def test_a_copy_of_a_question_has_parts_of_its_own() -> None:
     assert asked.part(NetworkRequest) is part
     assert asked == Scenario(gpus=64)
     assert pickle.loads(pickle.dumps(asked)).part(NetworkRequest) == part
+
+
+def test_a_part_of_a_question_is_as_if_it_had_been_asked_for_alone() -> None:
+    part = Scenario(gpus=64, gpus_per_node=4).part(ClusterRequest)
+    alone = ClusterRequest(gpus=64, gpus_per_node=4)
+    assert (part, hash(part), repr(part)) == (alone, hash(alone), repr(alone))
+    assert part.model_dump() == alone.model_dump()
+    assert pickle.loads(pickle.dumps(part)) == part
+    assert part.model_copy(update={"gpus": 128}) == ClusterRequest(gpus=128, gpus_per_node=4)
