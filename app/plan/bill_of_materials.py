@@ -161,12 +161,15 @@ class Cabled(NamedTuple):
             rows: Sequence[Any] = column if drawn else column[:, 0].tolist()
             return rows
 
-        numbers = [(rows_of(line.quantity, False), rows_of(line.power), rows_of(cost)) for line, cost in self.bill]
+        columns = [  # of the fields of lines, which are so made in half the time of `_replace`
+            (line[:3], rows_of(line.quantity, False), line.price, rows_of(line.power), line[6:], rows_of(cost))
+            for line, cost in self.bill
+        ]
         power, typical_power = rows_of(self.power), rows_of(self.typical_power)
         for row in range(many):
             bill = [
-                (line._replace(quantity=int(quantities[row]), power=powers[row]), prices[row])
-                for (line, _), (quantities, powers, prices) in zip(self.bill, numbers, strict=True)
+                (Line(*part, int(quantities[row]), price, powers[row], *more), prices[row])
+                for part, quantities, price, powers, more, prices in columns
                 if quantities[row] > 0
             ]
             yield Cabled(self.media, tuple(bill), power[row], typical_power[row])
