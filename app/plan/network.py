@@ -329,7 +329,7 @@ def sites_of(networks: Sequence[Network]) -> list[placement.Site]:
         first, several = networks[places[0]], [networks[place] for place in places]
         design = layouts.Design.stacked([network.built.design for network in several if network.built])
         nodes: Any = np.array([network.cluster.nodes for network in several])
-        counts = but(bill_of_materials.counted(design, but(first.cluster, nodes=nodes), first.request), tiers=tiers)
+        counts = bill_of_materials.counted(design, but(first.cluster, nodes=nodes), first.request)._replace(tiers=tiers)
         stands = placement.stands_of(
             design, counts, first.cluster.gpus_per_node, first.load_balancing in placement.PINNED
         )
@@ -440,6 +440,11 @@ def price_networks(networks: Iterable[Network], sampling: Sampling) -> None:
     """Count and price what some networks are built of in few calls, so that each finds it done."""
     parts = (part for network in networks for part in (network.built, network.spared) if part)
     bill_of_materials.price_together(parts, sampling)
+
+
+def measure_networks(networks: Iterable[Network], catalog: Catalog) -> None:
+    """Find the longest cables of some networks in few calls, so that each finds it done."""
+    bill_of_materials.measure_together([each.built.wanted for each in networks if each.built], catalog)
 
 
 def _likely_advised(cluster: Cluster, request: NetworkRequest, prices: PriceList) -> Inputs | None:

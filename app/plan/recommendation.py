@@ -18,6 +18,7 @@ from app.plan.network import (
     choose_together,
     design_network,
     design_together,
+    measure_networks,
     price_networks,
 )
 from app.plan.prices import PriceList
@@ -194,6 +195,7 @@ def design_with_rivals(scenarios: Iterable[Scenario], catalog: Catalog) -> None:
         designed = design_together(every, catalog, advised=len(different))
         networks = [design_network(*each) for each in designed]
         price_networks(networks[: len(different)], DRAWS)
+        measure_networks(networks[: len(different)], catalog)
         price_networks(networks[len(different) :], TYPICAL)
 
 

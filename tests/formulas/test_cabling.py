@@ -1,12 +1,12 @@
 """Racks on a floor, and the cables between them."""
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.catalog.load import load_catalog
 from app.formulas.fabric import design, layouts
-from app.formulas.fabric.cabling import MANY, Cabling, Counts, RailRuns
+from app.formulas.fabric.cabling import MANY, Cabling, Counts, RailRuns, longest_runs
 from app.plan.cables import floor_of
 
 FLOOR = floor_of(load_catalog(), nodes_per_rack=4)
@@ -72,11 +72,26 @@ def test_the_longest_run_of_nodes_wired_by_rail_is_that_of_the_table(nodes, unit
     st.sampled_from((1, 4, 8)), st.sampled_from((16, 64)), st.sampled_from((1, 2)), st.integers(1, 8),
 )  # fmt: skip
 def test_the_longest_run_of_each_level_is_that_of_the_table(layout, nodes, rails, radix, oversubscription, per_rack):
+    """Of several designs at once as of each alone."""
+    several = [
+        _laid_out(layout, many, rails, radix, oversubscription, per_rack) for many in (nodes, 9 + nodes // 3, 9 + nodes)
+    ]
+    for level in ("node_leaf", "leaf_spine", "spine_core", "core_super_core"):
+        its = [cabling for cabling in several if cabling and getattr(cabling, level)]
+        runs = [max(getattr(cabling, level)) for cabling in its]
+        bounds = [cabling.longest(level) for cabling in its]
+        assert longest_runs(its, level, bounds) == runs
+        assert [cabling.longest_run(level, bound) for cabling, bound in zip(its, bounds, strict=True)] == runs
+
+
+def _laid_out(layout, nodes, rails, radix, oversubscription, per_rack):
+    """A tree on a floor; none where it is one switch or cannot be built."""
     request = layouts.FabricRequest(
         layout=layout, nodes=nodes, rails=rails, radix=radix, spine_radix=radix, oversubscription=oversubscription
     )
     built = design.design(request)
-    assume(built.reason == layouts.BUILT and built.leaf_switches > 1)
+    if built.reason != layouts.BUILT or built.leaf_switches <= 1:
+        return None
     counts = Counts(
         layout=layout, nodes=nodes, rails=rails, planes=1, tiers=int(built.tiers), units=int(built.units),
         unit_nodes=int(built.unit_nodes), leaf_down=int(built.leaf_down), leaf_up=int(built.leaf_up),
@@ -85,10 +100,7 @@ def test_the_longest_run_of_each_level_is_that_of_the_table(layout, nodes, rails
         super_cores=int(built.super_core_switches), management_links=0, peers=0,
         rail_spines=layout == layouts.RAIL_ONLY,
     )  # fmt: skip
-    cabling = Cabling(counts, floor_of(load_catalog(), nodes_per_rack=per_rack), 1)
-    for level in ("node_leaf", "leaf_spine", "spine_core", "core_super_core"):
-        if runs := getattr(cabling, level):
-            assert cabling.longest_run(level, cabling.longest(level)) == max(runs)
+    return Cabling(counts, floor_of(load_catalog(), nodes_per_rack=per_rack), 1)
 
 
 @given(st.lists(st.tuples(st.integers(1, 900), st.integers(1, 40), st.integers(0, 2)), min_size=1, max_size=30))

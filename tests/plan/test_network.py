@@ -20,6 +20,7 @@ from app.plan.evaluate import evaluate_all_reduce
 from app.plan.network import (
     design_network,
     fabric_of,
+    measure_networks,
     network_of,
     networks_of,
     price_networks,
@@ -69,6 +70,12 @@ def test_networks_that_are_priced_together_need_and_cost_what_each_does_alone(
     parts = [part for network in networks for part in (network.built, network.spared) if part]
     bill_of_materials._CABLED.forget()
     every = [part.cabled_in(sampling) for part in parts]
+    bill_of_materials._RUNS.forget()
+    longest = [network.built.longest_runs() for network in networks if network.built]
+    assert not bill_of_materials._RUNS
+    measure_networks(networks, CATALOG)
+    assert len(bill_of_materials._RUNS) == len(longest)
+    assert longest == [network.built.longest_runs() for network in networks if network.built]
     bill_of_materials._CABLED.forget()
     price_networks(networks, sampling)
     assert len(bill_of_materials._CABLED) > len(parts) // 2  # but for those of which there is none alike
