@@ -381,9 +381,13 @@ def powers(choice: SwitchPair) -> tuple[Estimate, ...]:
     return tuple(power for power in powers if power)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cages:
-    """Rate of a cage [B/s] and links it carries, at a node, a leaf and a switch above."""
+    """Rate of a cage [B/s] and links it carries, at a node, a leaf and a switch above.
+
+    They equal themselves alone, and choices of switches that agree in all of them share them, so that they are quick to
+    look up.
+    """
 
     node: tuple[float, int]
     leaf: tuple[float, int]
@@ -405,8 +409,8 @@ class Cages:
 
         How many links share a cage of the node is known for the node's own adapters; with others each has its own.
         """
-        cages = cages_of(choice, catalog, cluster.platform.key, cluster.scale_out.key, request.planes)
-        return but(cages, wanted=request.media) if request.media else cages
+        platform, network = cluster.platform.key, cluster.scale_out.key
+        return cages_of(choice, catalog, platform, network, request.planes, request.media or "")
 
     def at(self, tier: str) -> tuple[tuple[float, int], Inside | None]:
         """The cage at one end of a link, and the optics where they are inside the box."""
@@ -447,7 +451,9 @@ class Cages:
 
 
 @lru_cache(maxsize=1024)
-def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int) -> Cages:
+def cages_of(
+    choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str, planes: int, wanted: str = ""
+) -> Cages:
     """The cages of a choice of switches and the adapters of a platform.
 
     Kept: it takes 5 µs, and a plan asks seventeen times, whatever the size of its cluster.
@@ -457,7 +463,7 @@ def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str
     port = network.port_rate.typical
     usual_rate = port == catalog.platforms[platform].nic_rate.typical
     links = int(cage_links.get(platform if usual_rate else "default", cage_links["default"]).typical) * planes
-    return Cages(
+    return _shared_cages(
         (port / planes * links, links),
         switch_cage(choice.leaf, choice.leaf_split),
         switch_cage(choice.spine, choice.spine_split),
@@ -466,7 +472,14 @@ def cages_of(choice: SwitchPair, catalog: Catalog, platform: str, scale_out: str
         lane_of(choice.leaf),
         lane_of(choice.spine),
         network.lane_rate.typical if network.lane_rate else 0.0,
+        wanted,
     )
+
+
+@lru_cache(maxsize=1024)
+def _shared_cages(*fields: Any) -> Cages:
+    """The cages with these fields."""
+    return Cages(*fields)
 
 
 Carried = Mapping[str, Sequence[tuple[Medium, Any]]]

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.catalog.entries import Switch
-from app.formulas.records import but
 from app.plan.bill_of_materials import ENDS, Cages, cages_of, drawn_by, holds_modules, price_of
 from app.plan.cables import Medium
 from app.plan.prices import PriceList
@@ -106,7 +105,7 @@ def offers(
     """
     best: dict[Any, tuple[int, float, float, Cages]] = {}
     for place, choice in enumerate(choices):
-        cages = but(cages_of(choice, prices.catalog, platform, scale_out, planes), wanted=wanted)
+        cages = cages_of(choice, prices.catalog, platform, scale_out, planes, wanted)
         leaf, spine = _box(choice.leaf, prices), _box(choice.spine, prices)
         boxes = (choice.leaf.switches_per_box, choice.spine.switches_per_box, choice.spine.rack_units)
         held = holds_modules(choice.leaf), holds_modules(choice.spine)
