@@ -436,7 +436,7 @@ class CheapestFabrics:
     def _cost(self, choice: SwitchPair, cages: Cages, some: Integers, lengths: Mapping[str, Floats]) -> Floats:
         """The same of designs whose longest links of each level are so long [m]."""
         if len(some) == 1:  # in plain numbers: quicker than as an array of one
-            request = self.leaves.of_kind(self.fabrics.kind[some[0]])
+            request = self.leaves.kinds.of(self.fabrics.kind[some[0]])
             joined = Joined(choice, cages, request.nodes, request.management_links * request.planes)
             return np.array([cost_of(self.fabrics.designs.at(some[0]), longest_of(lengths, 0), joined, self.prices)])
         request = self.leaves.requests(self.fabrics.kind[some])

@@ -419,21 +419,33 @@ def design_together(scenarios: Iterable[Scenario], catalog: Catalog, advised: in
     """
     every = [_inputs(scenario, catalog) for scenario in scenarios]
     likely = [asked for each in every[:advised] if (asked := _likely_advised(*each))]
-    _choose_for([*every, *likely])
-    _choose_advised(every[:advised])
+    chosen = _choose_for([*every, *likely])
+    _choose_for([
+        (cluster, wish, prices)
+        for place, (cluster, request, prices) in enumerate(every[:advised])
+        if place in chosen and (wish := findings.with_own_spines(chosen[place].design, request))
+    ])  # fmt: skip
     return every
 
 
-def _choose_for(every: Sequence[Inputs]) -> None:
-    """Choose the fabrics of some clusters, those at the same prices at once."""
+def _choose_for(every: Sequence[Inputs]) -> dict[int, Chosen]:
+    """The fabrics of some clusters, by their places, where there are any: those at the same prices chosen at once."""
+    chosen: dict[int, Chosen] = {}
     for prices, places in _by_prices(every).items():
-        choose_together([every[place][:2] for place in places], prices)
+        fabrics = choose_together([every[place][:2] for place in places], prices)
+        chosen |= {places[place]: fabric for place, fabric in fabrics.items()}
+    return chosen
 
 
-def choose_together(clusters: Iterable[tuple[Cluster, NetworkRequest]], prices: PriceList) -> None:
-    """The same for several clusters at the same prices."""
-    fabrics = ((candidates(*asked, prices.catalog), *asked) for asked in clusters if _needed(asked[0]))
-    choose_all([fabric for fabric in fabrics if fabric[0]], prices)
+def choose_together(clusters: Sequence[tuple[Cluster, NetworkRequest]], prices: PriceList) -> dict[int, Chosen]:
+    """The same for several clusters, all at these prices."""
+    choices = {
+        place: switches
+        for place, asked in enumerate(clusters)
+        if _needed(asked[0]) and (switches := candidates(*asked, prices.catalog))
+    }
+    chosen = choose_all([(switches, *clusters[place]) for place, switches in choices.items()], prices)
+    return dict(zip(choices, chosen, strict=True))
 
 
 def price_networks(networks: Iterable[Network], sampling: Sampling) -> None:
@@ -453,21 +465,6 @@ def _likely_advised(cluster: Cluster, request: NetworkRequest, prices: PriceList
     radix = max((choice.radix for choice in candidates(cluster, request, prices.catalog)), default=0)
     is_large = cluster.nodes * cluster.nics_per_node > radix * layouts.down_ports(radix, request.oversubscription)
     return (cluster, asked, prices) if asked and is_large else None
-
-
-def _choose_advised(every: Sequence[Inputs]) -> None:
-    """Choose, at once, the fabrics that may be advised in place of those that are chosen for some clusters."""
-    for prices, places in _by_prices(every).items():
-        clusters = [every[place][:2] for place in places]
-        choices = [candidates(*asked, prices.catalog) for asked in clusters]
-        chosen = [(each, *asked) for each, asked in zip(choices, clusters, strict=True) if each and _needed(asked[0])]
-        wanted = zip(chosen, choose_all(chosen, prices), strict=True)
-        advised = (
-            (cluster, asked)
-            for (_, cluster, request), (_, design, _) in wanted
-            if (asked := findings.with_own_spines(design, request))
-        )
-        choose_together(advised, prices)
 
 
 def _needed(cluster: Cluster) -> bool:

@@ -40,12 +40,46 @@ class Options(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Kinds:
+    """Kinds of fabrics, by their numbers.
+
+    Attributes:
+        asked, ports: what is asked of fabrics but for their switches, leaves and taper, and the ports of switches.
+        each: of which of these, and of which ports, each kind is.
+    """
+
+    asked: Sequence[layouts.FabricRequest]
+    ports: Sequence[Ports]
+    each: Sequence[tuple[int, int]]
+
+    @cached_property
+    def _columns(self) -> layouts.FabricRequest:
+        """What is asked of each kind: a column, or a number where all are alike."""
+        request, port = np.array(self.each).T
+        radix, above = (_column(ends, port) for ends in zip(*self.ports, strict=True))
+        asked = (_column(values, request) for values in zip(*self.asked, strict=True))
+        return layouts.FabricRequest(*asked)._replace(radix=radix, spine_radix=above)
+
+    def of(self, kind: int) -> layouts.FabricRequest:
+        """What is asked of fabrics of a kind, in numbers."""
+        request, port = self.each[kind]
+        radix, above = self.ports[port]
+        return self.asked[request]._replace(radix=radix, spine_radix=above)
+
+    def requests(self, kind: Integers) -> layouts.FabricRequest:
+        """What is asked of fabrics of some kinds, a number where it is the same of all."""
+        if len(self.each) == 1:
+            return self.of(0)
+        columns = self._columns
+        return layouts.FabricRequest(*(its[kind] if isinstance(its, np.ndarray) else its for its in columns))
+
+
+@dataclass(frozen=True, eq=False)
 class TriedLeaves:
     """Leaves of some clusters in lists, one for each cluster and the switches of some ports.
 
     Attributes:
-        asked, ports: what is asked of fabrics but for their switches, leaves and taper, and the ports of switches.
-        kinds: of which of these, and of which ports, each kind of fabric is.
+        kinds: the kinds of fabrics that are built of them.
         cluster, port, kind: of each list the number of its cluster, which ports its switches have, and the number of
             its kind.
         nodes_per_rack: nodes that stand in a rack of each list's cluster [1].
@@ -54,9 +88,7 @@ class TriedLeaves:
             are tried, 0 for as few as the taper has, the step from one to the next, and how many are; and the taper.
     """
 
-    asked: Sequence[layouts.FabricRequest]
-    ports: Sequence[Ports]
-    kinds: Sequence[tuple[int, int]]
+    kinds: Kinds
     cluster: Integers
     port: Integers
     kind: Integers
@@ -95,7 +127,7 @@ class TriedLeaves:
         fewest, ways = np.where(blank, 0, up.fewest), np.where(blank, 1, up.many)
         cluster, port, kind, racks = np.array(columns).T
         leaves = place, hosts, fewest, up.step, ways, taper
-        return TriedLeaves([*requests], [*ports], [*numbers], cluster, port, kind, racks, *leaves)
+        return TriedLeaves(Kinds([*requests], [*ports], [*numbers]), cluster, port, kind, racks, *leaves)
 
     def at(self, clusters: Sequence[int], kept: Booleans | None = None) -> "TriedLeaves":
         """Those of some clusters, numbered anew; of these the sizes of a mask, if not all."""
@@ -134,6 +166,11 @@ class TriedLeaves:
         return np.asarray((tapers >= 1) & tree.taper_fits(self.radix, tapers))
 
     @property
+    def ports(self) -> Sequence[Ports]:
+        """The ports of switches, by their numbers."""
+        return self.kinds.ports
+
+    @property
     def radix(self) -> NDArray[Any]:
         """Ports of a leaf of each list [1]."""
         return np.array([radix for radix, _ in self.ports])[self.port]
@@ -155,30 +192,13 @@ class TriedLeaves:
         lists[self.cluster, self.port] = np.arange(len(self.cluster))
         return lists
 
-    @cached_property
-    def _columns(self) -> layouts.FabricRequest:
-        """What is asked of each kind: a column, or a number where all are alike."""
-        request, port = np.array(self.kinds).T
-        radix, above = (_column(ends, port) for ends in zip(*self.ports, strict=True))
-        asked = (_column(values, request) for values in zip(*self.asked, strict=True))
-        return layouts.FabricRequest(*asked)._replace(radix=radix, spine_radix=above)
-
-    def of_kind(self, kind: int) -> layouts.FabricRequest:
-        """What is asked of fabrics of a kind, in numbers."""
-        request, port = self.kinds[kind]
-        radix, above = self.ports[port]
-        return self.asked[request]._replace(radix=radix, spine_radix=above)
-
     def requests(self, kind: Integers) -> layouts.FabricRequest:
         """What is asked of fabrics of some kinds, a number where it is the same of all."""
-        if len(self.kinds) == 1:
-            return self.of_kind(0)
-        columns = self._columns
-        return layouts.FabricRequest(*(its[kind] if isinstance(its, np.ndarray) else its for its in columns))
+        return self.kinds.requests(kind)
 
     def fabrics(self, kind: Integers, leaves: Leaves) -> layouts.FabricRequest:
         """Fabrics of some kinds and leaves, in columns; one alone in numbers."""
-        return fabrics_of(self.of_kind(kind[0]) if len(kind) == 1 else self.requests(kind), leaves)
+        return fabrics_of(self.kinds.of(kind[0]) if len(kind) == 1 else self.requests(kind), leaves)
 
     @cached_property
     def shared(self) -> "SharedSizes":
