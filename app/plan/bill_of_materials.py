@@ -19,7 +19,7 @@ from app.formulas.fabric import design as fabric_design
 from app.formulas.fabric import layouts
 from app.formulas.fabric.cabling import Cabling, Counts, Floor, longest_runs
 from app.formulas.records import but
-from app.plan.cables import Inside, Lanes, Medium, floor_of, inside_of, lane_of, media, switch_cage
+from app.plan.cables import Inside, Lanes, Medium, floor_of, inside_of, lane_of, medium_between, switch_cage
 from app.plan.cluster import Cluster
 from app.plan.kept import Kept
 from app.plan.prices import Contained, PaidPart, PriceList
@@ -429,16 +429,7 @@ class Cages:
 
     def medium(self, prices: PriceList, level: str, length: float) -> Medium | None:
         """What carries the links of a level whose longest run is so long: one kind, so that spares fit everywhere."""
-        return self.media(prices, level, [length])[0]
-
-    def media(self, prices: PriceList, level: str, lengths: Sequence[float]) -> list[Medium | None]:
-        """The same for each of some lengths."""
-        (near, near_inside), (far, far_inside) = (self.at(tier) for tier in ENDS[level])
-        cages = {"node": np.inf, "leaf": self.leaf_lane}
-        near_lane, far_lane = (cages.get(tier, self.spine_lane) for tier in ENDS[level])
-        lanes = Lanes(near_lane, far_lane, self.adapter_lane if "node" in ENDS[level] else 0.0)
-        ends = near, far, (near_inside, far_inside), lanes, self.wanted
-        return [media(prices, length, *ends) for length in lengths]
+        return _medium(self, prices, level, length)
 
     def bought(self, prices: PriceList, level: str, length: float) -> Medium | None:
         """What is bought for them: what carries them, or the modules that reach farthest where none reach so far."""
@@ -448,6 +439,16 @@ class Cages:
         shorter = (self.medium(prices, level, each) for each in sold if each < length)
         farthest = next(filter(None, shorter), None)
         return farthest if farthest and farthest.kind == "optical" else None
+
+
+@lru_cache(maxsize=1024)
+def _medium(cages: Cages, prices: PriceList, level: str, length: float) -> Medium | None:
+    """What carries the links of a level so long. Kept: plans of other sizes need the same few."""
+    (near, near_inside), (far, far_inside) = (cages.at(tier) for tier in ENDS[level])
+    lanes_of = {"node": np.inf, "leaf": cages.leaf_lane}
+    near_lane, far_lane = (lanes_of.get(tier, cages.spine_lane) for tier in ENDS[level])
+    lanes = Lanes(near_lane, far_lane, cages.adapter_lane if "node" in ENDS[level] else 0.0)
+    return medium_between(prices, length, near, far, (near_inside, far_inside), lanes, cages.wanted)
 
 
 @lru_cache(maxsize=1024)

@@ -127,8 +127,7 @@ class _Carrier(NamedTuple):
     medium: Medium
 
 
-@lru_cache(maxsize=1024)
-def media(
+def medium_between(
     prices: PriceList,
     length: float,
     near_cage: tuple[float, int],
@@ -138,8 +137,6 @@ def media(
     wanted: str = "",
 ) -> Medium | None:
     """The cheapest parts that carry a link of some length between two cages, of the wanted kind where one reaches.
-
-    Kept: plans of other sizes need the same few.
 
     Args:
         prices: the price list, of whose catalogue the parts are.

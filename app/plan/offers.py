@@ -166,7 +166,7 @@ def _priced_between(
     choice: SwitchPair, cages: Cages, level: str, lengths: tuple[float, ...], prices: PriceList
 ) -> tuple[float, ...]:
     """The same of one choice. Kept: some of the choices on offer are priced as all are."""
-    media = cages.media(prices, level, lengths)
+    media = [cages.medium(prices, level, length) for length in lengths]
     price = {medium: _link_price(choice, cages, level, medium, prices) for medium in dict.fromkeys(media)}
     return tuple(price[medium] for medium in media)
 
