@@ -24,8 +24,8 @@ ANSWERS = ("app.plan.", "app.studies.", "app.report.", "app.web.")
 NO_FORMULAS = {
     # Arithmetic on numbers and arrays alike, and records with some fields changed.
     "arrays.any_", "arrays.between", "arrays.changes", "arrays.counted_off", "arrays.distinct", "arrays.grouped",
-    "arrays.maximum", "arrays.minimum", "arrays.rounded", "arrays.typical_of", "arrays.where",
-    "records.but", "records.each_but",
+    "arrays.maximum", "arrays.minimum", "arrays.rounded", "arrays.shared", "arrays.typical_of", "arrays.where",
+    "records.but", "records.each_but", "records.quickly_made",
     "fabric.ceil_divide", "fabric.ceil_of_ratio", "fabric.floor_of_ratio", "fabric.logical_not",
     # Choices between formulas that are listed, and collections of what they give.
     "collectives.choose", "collectives.compare", "collectives.shortest", "fabric.design_direct", "fabric.design_tree",
@@ -43,8 +43,8 @@ NO_FORMULAS = {
     # What is kept of formulas that are listed.
     "collectives.known_group_of", "collectives.known_pair_of",
     # Networks, machines and jobs side by side.
-    "fabric.stands_of", "training.alike", "training.link_rows", "training.row", "training.rows_of", "training.stacked",
-    "training.stacked_links",
+    "fabric.longest_runs", "fabric.stands_of", "training.alike", "training.link_rows", "training.row",
+    "training.rows_of", "training.stacked", "training.stacked_links",
 }  # fmt: skip
 """Public functions of the formulas that compute no quantity of the field."""
 
