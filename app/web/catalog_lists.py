@@ -1,7 +1,7 @@
 """The catalogue as programs read it: entries by what they are, a page at a time, as JSON or CSV."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
@@ -35,8 +35,6 @@ LIST = "/api/v1/catalog"
 WRITTEN = r"[^\s\x1c-\x1f\x85]|^$"
 """A text is more than spaces, which are refused, or nothing, which is the default."""
 Name = Annotated[str, Field(max_length=80, pattern=WRITTEN)]
-MOST = Field(max_length=requests.MOST_FIELDS)
-"""As many as a query has fields: blank ones do not count here, but they do to who reads the document."""
 WHOLE_YEAR = Written(whole, "int_parsing", "Type a year, such as 2024.")
 
 
@@ -50,13 +48,13 @@ class CatalogQuestion(BaseModel):
         title="Words",
         description="Words that entries hold, each of them: in key, names, maker, family, note, or their constants.",
     )
-    vendor: Annotated[tuple[Name, ...], MOST] = Field(
+    vendor: Annotated[tuple[Name, ...], Field(max_length=20)] = Field(
         (), title="Maker", description="Of GPUs, switches, adapters and servers; may repeat.", examples=[["NVIDIA"]]
     )
-    family: Annotated[tuple[Name, ...], MOST] = Field(
+    family: Annotated[tuple[Name, ...], Field(max_length=20)] = Field(
         (), title="Family", description="Of links, networks, switches, adapters and models.", examples=[["infiniband"]]
     )
-    status: Annotated[tuple[Status, ...], MOST] = Field(
+    status: Annotated[tuple[Status, ...], Field(max_length=len(get_args(Status)))] = Field(
         (), title="Status", description="How certain it is that one can have it; may repeat.", examples=[["shipping"]]
     )
     since: Annotated[int, WHOLE_YEAR, Field(ge=1950, le=2100, examples=[2024])] | None = Field(

@@ -349,7 +349,6 @@ GPUS: Mapping[str, Any] = CATALOG.gpus
         ("switches?family=infiniband", {key for key, box in CATALOG.switches.items() if box.family == "infiniband"}),
         ("nics?family=RoCE", {key for key, nic in CATALOG.nics.items() if "roce" in nic.families}),
         ("gpus?q=Superchip+CLOCKED", {key for key, gpu in GPUS.items() if "superchip; clocked" in gpu.note}),
-        ("gpus?" + "status=&" * 30 + "vendor=AMD&" * 30, {key for key, gpu in GPUS.items() if gpu.vendor == "AMD"}),
         ("collectives?q=hop", {key for key, group in CATALOG.collectives.items() if "hop" in " ".join((key, *group))}),
         ("sources?q=no-such-word", set()),
     ],
