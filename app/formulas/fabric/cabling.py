@@ -99,11 +99,6 @@ class Counts(NamedTuple):
         return self.rails if self.by_rail else max(1, -(-self.leaves_per_plane // max(self.units, 1)))
 
     @property
-    def stands_as(self) -> tuple[int, int, bool]:
-        """What designs have in common that may stand in columns: where their leaves stand is said by one rule."""
-        return self.layout, self.tiers, self.rail_spines
-
-    @property
     def hosts_per_leaf(self) -> int:
         """Hosts a leaf gets before the next one is begun, where leaves are not by rail."""
         if self.tiers > 1 or self.layout in (layouts.FAT_TREE,):
@@ -634,16 +629,12 @@ class Cabling:
         dealt = links // group_width * (high - low) + left + wrapped
         return self._joined(below.rack[:, None], above.rack[run], dealt)
 
-    def longest_run(self, level: str, bound: float) -> float:
-        """The longest of the runs that a level has, which is no longer than `longest` says, as sold [m]."""
-        return longest_runs([self], level, [bound])[0]
-
     @staticmethod
     def stacked(several: Sequence["Cabling"]) -> "Cabling":
         """Several on one floor that stand alike, in columns."""
         first = several[0]
         columns: Any = np.array([each.counts for each in several], np.int64).T
-        alike = {name: getattr(first.counts, name) for name in ("layout", "tiers", "rail_spines")}
+        alike = {name: getattr(first.counts, name) for name in ALIKE}
         return Cabling(Counts(*columns)._replace(**alike), first.floor, first.rack_units)
 
     def longest_dealt(self, level: str) -> list[float]:
@@ -809,6 +800,8 @@ class Cabling:
         return maximum(below // trees, 1), maximum(above // trees, 1)
 
 
+ALIKE = ("layout", "tiers", "rail_spines")
+"""What designs have in common that stand in columns: one rule says where their leaves stand."""
 DEALT = ("leaf_spine", "spine_core", "core_super_core")
 """Levels whose links boxes of one tier deal out among those of the next."""
 
@@ -824,7 +817,8 @@ def longest_runs(several: Sequence[Cabling], level: str, bounds: Sequence[float]
         if cabling.joins_all(level):
             continue
         if cabling.deals(level):
-            alike.setdefault((cabling.counts.stands_as, cabling.floor, cabling.rack_units), []).append(place)
+            kind = *(getattr(cabling.counts, name) for name in ALIKE), cabling.floor, cabling.rack_units
+            alike.setdefault(kind, []).append(place)
         else:
             longest[place] = float(max(getattr(cabling, level)))
     for places in alike.values():
