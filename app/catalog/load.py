@@ -101,7 +101,7 @@ class Catalog:
 
     def typical_only(self) -> "Catalog":
         """The same catalogue where each estimate's only draw is its typical value, for searches and sweeps."""
-        return self._typical
+        return self._typical if self.ranges else self
 
     @cached_property
     def _typical(self) -> "Catalog":

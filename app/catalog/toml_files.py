@@ -1,7 +1,7 @@
 """The files that a catalogue is read from, and where in them something is wrong."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,10 @@ class Files:
         return cls(
             folder, overrides, tuple(kinds), tuple(_text(folder / f"{kind}.toml") for kind in kinds), override_texts
         )
+
+    def without_texts(self) -> "Files":
+        """The same for what was checked already, where nothing more will be found wrong."""
+        return replace(self, base=(), overriding=())
 
     def texts(self) -> Iterator[str]:
         """All texts, each followed by what is laid over it."""

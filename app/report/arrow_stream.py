@@ -6,6 +6,7 @@ Apache Arrow, "Serialization and interprocess communication (IPC)", IPC streamin
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from types import NoneType
 from typing import Any, NamedTuple
 
 import nanoarrow
@@ -57,37 +58,67 @@ class ArrowStream:
         return written
 
 
-class Part(NamedTuple):
-    """Some rows of a sweep, as other processes send them: their number and the buffers of each column, as Arrow has
-    them. Nothing of it is copied on the way.
+class Runs(NamedTuple):
+    """Values that rows one after another share and how many do, as in Arrow's run-end encoding: what does not vary with
+    the last field of a grid is sent in a hundredth of its length.
     """
 
+    values: NDArray[Any]
+    lengths: NDArray[np.int64]
+
+
+class Part(NamedTuple):
+    """Some rows of a sweep, as other processes send them: their number and their columns."""
+
     rows: int
-    columns: list[list[NDArray[np.uint8] | None]]
+    columns: list[Runs]
 
 
 def of_part(sweep: Sweep, first: int, end: int) -> Part:
     """Some rows of a sweep, counted from 0."""
     several = zip(*sweep.batches(first, end), strict=True)
-    kinds = column_types(sweep.grid).values()
-    written = (column(kind, list(chain.from_iterable(pieces))) for kind, pieces in zip(kinds, several, strict=True))
-    return Part(end - first, [[_sent(buffer) for buffer in nanoarrow.Array(values).buffers] for values in written])
+    values = zip(column_types(sweep.grid).values(), map(chain.from_iterable, several), strict=True)
+    return Part(end - first, [runs(kind, [*its]) for kind, its in values])
 
 
-def _sent(buffer: Any) -> NDArray[np.uint8] | None:
-    """A buffer as bytes; none where it is empty, as where nothing is null."""
-    view = memoryview(buffer)
-    return np.frombuffer(view, np.uint8) if view.nbytes else None
+def runs(kind: type, values: Sequence[Any]) -> Runs:
+    """Values as a column of a type, each once for the rows one after another that have it.
+
+    >>> runs(float, [2, 2, None, None, 2])
+    Runs(values=array([ 2., nan,  2.]), lengths=array([2, 2, 1]))
+    """
+    if values[0] == "" and values.count("") == len(values):  # the errors of rows that have none
+        return Runs(np.array([""], object), np.array([len(values)]))
+    cells = _cells(kind, values)
+    compared = cells.view(np.int64) if cells.dtype == float else cells
+    starts = np.concatenate(([0], np.flatnonzero(compared[1:] != compared[:-1]) + 1))
+    return Runs(cells[starts], np.diff(starts, append=len(cells)))
+
+
+def of_runs(kind: type, several: Runs) -> CArray:
+    """The column of them; texts are not looked at one by one.
+
+    >>> [*nanoarrow.Array(of_runs(float, runs(float, [2, 2, None]))).to_pylist()]
+    [2.0, 2.0, None]
+    """
+    values, lengths = several
+    if kind is not str:
+        return _column(kind, np.repeat(values, lengths))
+    known = np.repeat([text is not None for text in values], lengths)
+    texts = [(text or "").encode() for text in values]
+    ends = np.repeat([len(text) for text in texts], lengths).cumsum()
+    offsets = np.concatenate(([0], ends)).astype(np.int32)
+    data = b"".join(text * count for text, count in zip(texts, lengths.tolist(), strict=True))
+    return nanoarrow.c_array_from_buffers(nanoarrow.Schema(TYPES[str]), len(known), [_valid(known), offsets, data])
 
 
 def joined(grid: Grid, parts: Iterable[Part]) -> CArrayStream:
     """A sweep's rows as one stream, in memory."""
-    schema, kinds = ArrowStream(grid).schema, [nanoarrow.Schema(TYPES[kind]) for kind in column_types(grid).values()]
+    schema, kinds = ArrowStream(grid).schema, [*column_types(grid).values()]
 
     def batch(part: Part) -> CArray:
         """A part as a batch of rows."""
-        columns = zip(kinds, part.columns, strict=True)
-        children = [nanoarrow.c_array_from_buffers(kind, part.rows, buffers) for kind, buffers in columns]
+        children = [of_runs(kind, its) for kind, its in zip(kinds, part.columns, strict=True)]
         return nanoarrow.c_array_from_buffers(schema, part.rows, [None], children=children)
 
     return CArrayStream.from_c_arrays([*map(batch, parts)], nanoarrow.c_schema(schema))
@@ -120,15 +151,32 @@ def column(kind: type, values: Sequence[Any]) -> CArray:
     >>> [*nanoarrow.Array(column(str, ["8 k", 8, None])).to_pylist()]
     ['8 k', '8', None]
     """
-    schema = nanoarrow.Schema(TYPES[kind])
+    return _column(kind, _cells(kind, values))
+
+
+def _cells(kind: type, values: Sequence[Any]) -> NDArray[Any]:
+    """The same as an array: of numbers, where none is null but as NaN, or of objects."""
     if kind is float:
-        numbers = np.array(values, float)
-        known = np.isfinite(numbers)
-        return nanoarrow.c_array_from_buffers(schema, len(values), [np.packbits(known, bitorder="little"), numbers])
-    if kind is str:
-        written = [value if isinstance(value, str | None) else orjson.dumps(value).decode() for value in values]
-        return nanoarrow.c_array(written, schema)
-    return nanoarrow.c_array([None if value is None else kind(value) for value in values], schema)
+        return np.array(values, float)
+    if kind is int and None not in values:
+        return np.array(values, np.int64)
+    if kind is str and not {*map(type, values)} <= {str, NoneType}:
+        values = [value if type(value) in (str, NoneType) else orjson.dumps(value).decode() for value in values]
+    elif kind is not str:
+        values = [None if value is None else kind(value) for value in values]
+    return np.array(values, object)
+
+
+def _column(kind: type, cells: NDArray[Any]) -> CArray:
+    schema = nanoarrow.Schema(TYPES[kind])
+    if cells.dtype == object:
+        return nanoarrow.c_array(cells.tolist(), schema)
+    return nanoarrow.c_array_from_buffers(schema, len(cells), [_valid(np.isfinite(cells)), cells])
+
+
+def _valid(known: NDArray[np.bool_]) -> NDArray[np.uint8] | None:
+    """A bit for each row that is not null; nothing where none is."""
+    return None if known.all() else np.packbits(known, bitorder="little")
 
 
 def _field(name: str, kind: type) -> nanoarrow.Schema:

@@ -5,9 +5,11 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
+from math import ceil
 from threading import local
 from typing import Any, TypeVar
 
@@ -17,10 +19,12 @@ from app.studies.sweep import Columns, Grid, Sweep, columns
 
 T = TypeVar("T")
 
-PARTS = 64
+PARTS = 32
 """Parts of a sweep at least, so that as many workers have something to do; unless they were smaller than this:"""
-LEAST, MOST = 256, 16_384
-"""Points of a part; with the parallelism given a tenth of a second of work to half a minute, and up to 3 MB of rows."""
+LEAST = 256
+"""Points of a part: searched, a tenth of a second of work; who asks for it has 4 ms of Dask's."""
+MOST_VALUES = 640_000
+"""Values in the rows of a part at most, which are 5 MB: of 32,000 rows, unless other results are asked for."""
 AHEAD = 32
 """Parts that are asked for before the first of them is read, so that a long sweep needs no more memory than a short."""
 
@@ -40,14 +44,15 @@ def in_parts(
 ) -> Iterator[T]:
     """What a function, which other processes can import, makes of some rows after another, counted from 0."""
     points = grid.points()
-    each = min(max(points // PARTS, LEAST), MOST)
-    parts = ((first, min(first + each, points)) for first in range(0, points, each))
+    most = max(MOST_VALUES // len(columns(grid)), LEAST)
+    number = max(min(PARTS, points // LEAST), ceil(points / most), 1)
+    parts = pairwise(points * part // number for part in range(number + 1))
     if executor is None:
         sweep = Sweep(grid, catalog)
         yield from (answer(sweep, *part) for part in parts)
         return
-    sent = _Sent.of(grid, catalog)
-    futures = (executor.submit(_answered, answer, sent, first, end) for first, end in parts)
+    asked, known = _Packed.of(grid), _packed(catalog)
+    futures = (executor.submit(_answered, answer, asked, known, first, end) for first, end in parts)
     waiting: deque[Future[T]] = deque()
     try:
         waiting.extend(islice(futures, AHEAD))
@@ -60,29 +65,47 @@ def in_parts(
 
 
 @dataclass(frozen=True)
-class _Sent:
-    """A grid and its catalogue as each part takes them along: 0.2 MB where they are 1.2.
+class _Packed:
+    """What each part takes along: 0.1 MB of a catalogue of 0.7.
 
     Attributes:
-        packed: both, compressed.
-        name: a hash of it, which Dask takes; it would make one of each part's text, half of what it does for a sweep.
+        name: a hash of the content, by which those that have it know it. Dask takes it too; it would make one of each
+            part's text, half of what it does for a sweep.
+        content: pickled and compressed.
     """
 
-    packed: bytes
     name: str
+    content: bytes = field(compare=False)
 
     @staticmethod
-    def of(grid: Grid, catalog: Catalog) -> "_Sent":
-        """Both of a sweep."""
-        packed = zlib.compress(pickle.dumps((grid, catalog)), level=1)
-        return _Sent(packed, blake2b(packed, digest_size=16).hexdigest())
+    def of(thing: Any) -> "_Packed":
+        """Anything that can be pickled."""
+        content = zlib.compress(pickle.dumps(thing), level=6)
+        return _Packed(blake2b(content, digest_size=16).hexdigest(), content)
+
+    def unpacked(self) -> Any:
+        """The same, in another process."""
+        return pickle.loads(zlib.decompress(self.content))  # noqa: S301 `sweep` made it
 
     def __dask_tokenize__(self) -> str:
         return self.name
 
 
-def _answered(answer: Callable[[Sweep, int, int], T], sent: _Sent, first: int, end: int) -> T:
-    return answer(_unpacked(sent), first, end)
+@lru_cache(maxsize=4)
+def _packed(catalog: Catalog) -> _Packed:
+    """What a sweep looks up in a catalogue."""
+    return _Packed.of(replace(catalog.typical_only(), files=catalog.files.without_texts()))
+
+
+@lru_cache(maxsize=4)
+def _unpacked(catalog: _Packed) -> Catalog:
+    """The catalogue, one for all sweeps: what was worked out of it for one serves the next."""
+    unpacked: Catalog = catalog.unpacked()
+    return unpacked
+
+
+def _answered(answer: Callable[[Sweep, int, int], T], grid: _Packed, catalog: _Packed, first: int, end: int) -> T:
+    return answer(_sweep(grid, catalog), first, end)
 
 
 def _columns(sweep: Sweep, first: int, end: int) -> Columns:
@@ -94,10 +117,10 @@ _KEPT = local()
 """Of each thread the sweep that its last part was of: what was worked out for that part serves the next."""
 
 
-def _unpacked(sent: _Sent) -> Sweep:
+def _sweep(grid: _Packed, catalog: _Packed) -> Sweep:
     """A sweep sent by another process."""
-    if getattr(_KEPT, "name", None) != sent.name:
-        _KEPT.sweep = Sweep(*pickle.loads(zlib.decompress(sent.packed)))  # noqa: S301 `sweep` made it
-        _KEPT.name = sent.name
+    if getattr(_KEPT, "of", None) != (grid, catalog):
+        _KEPT.sweep = Sweep(grid.unpacked(), _unpacked(catalog))
+        _KEPT.of = grid, catalog
     kept: Sweep = _KEPT.sweep
     return kept

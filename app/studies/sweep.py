@@ -109,8 +109,10 @@ class Grid(BaseModel):
         return prod(len(values) for values in self.grid.values())
 
 
-FIRST, MOST = 64, 2048
-"""Points that are worked out together: in the beginning, of which the dearest take 0.3 s, and at most."""
+FIRST = 64
+"""Points that are worked out together in the beginning, of which the dearest take 0.3 s."""
+MOST_VALUES = 2**17
+"""Values in the rows that are worked out together at most: of 7,000 rows, unless other results are asked for."""
 GROWTH = 64
 """How many times as many as those before they are at most."""
 AT_ONCE = 0.25
@@ -148,6 +150,7 @@ class Sweep:
         self.grid = grid
         self.catalog = catalog.typical_only()
         self.size = FIRST
+        self.most = max(FIRST, MOST_VALUES // len(columns(grid)))
         self.together: PlanColumns | None = None
         if COLUMNS.issuperset(grid.results) and not _serves(vars(grid)):
             self.together = PlanColumns(grid.base, grid.grid, grid.results, self.catalog)
@@ -173,7 +176,7 @@ class Sweep:
             if len(some) == self.size:
                 of_each = max(took - HOWEVER_FEW, took / 4, AT_ONCE / 1000) / self.size
                 in_time = int((AT_ONCE - HOWEVER_FEW) / of_each)
-                self.size = min(max(in_time, 1), GROWTH * self.size, MOST)
+                self.size = min(max(in_time, 1), GROWTH * self.size, self.most)
 
     def _plan(self, values: Sequence[Any]) -> dict[str, list[Any]]:
         """The results of one point, which is a plan, and its error."""

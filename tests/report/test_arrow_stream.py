@@ -12,6 +12,7 @@ import pytest
 from app import Grid, load_catalog, sweep
 from app.plan.declarations import figures, types
 from app.plan.result import Plan
+from app.report import arrow_stream
 from app.report.arrow_stream import TYPES, ArrowStream
 from app.studies import parallel_sweep
 
@@ -64,6 +65,26 @@ def test_a_data_frame_takes_the_rows_of_a_script_as_columns(processes: int, monk
     rows = list(sweep(grid, CATALOG))
     assert list(read.to_pylist()) == [{**row, "gpus": str(row["gpus"])} for row in rows]
     assert {field.name: field.type for field in read.schema.fields}["costs.capital"] == nanoarrow.Type.DOUBLE
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [8, 8, 64],
+        [8, 8, None, None],
+        [1.5, 1.5, None, 2],
+        [True, True, None],
+        ["a", "a", None, "é", "é"],
+        [1, True, "1"],
+    ],
+)
+def test_values_that_rows_share_are_sent_once(values: list[Any]) -> None:
+    """What a worker makes of them, and what its reader does, is the column."""
+    kind = arrow_stream.type_of(values)
+    runs = arrow_stream.runs(kind, values)
+    assert len(runs.values) == len({*map(repr, values)})
+    read = nanoarrow.Array(arrow_stream.of_runs(kind, runs)).to_pylist()
+    assert read == nanoarrow.Array(arrow_stream.column(kind, values)).to_pylist()
 
 
 def test_columns_of_numpys_numbers_are_those_of_pythons() -> None:

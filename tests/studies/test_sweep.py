@@ -1,8 +1,9 @@
 """A grid of scenarios, row by row."""
 
+import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from math import isfinite
+from math import ceil, isfinite
 from multiprocessing import get_context
 from random import Random
 from typing import Any
@@ -157,13 +158,40 @@ def test_threads_keep_what_was_worked_out_each_for_itself(monkeypatch: pytest.Mo
 
 
 def test_what_a_part_takes_along_has_a_name_that_dask_need_not_make_of_all_of_it() -> None:
-    catalog = load_catalog()
     one, same, other = (
-        parallel_sweep._Sent.of(Grid(grid={"gpus": sizes}), catalog).__dask_tokenize__()
+        parallel_sweep._Packed.of(Grid(grid={"gpus": sizes})).__dask_tokenize__()
         for sizes in ([64, 128], [64, 128], [64, 256])
     )
     assert one == same != other
     assert len(one) < 64
+
+
+def test_a_worker_keeps_one_catalogue_for_all_sweeps() -> None:
+    catalog = load_catalog()
+    sent = parallel_sweep._packed(catalog)
+    sweeps = [
+        parallel_sweep._sweep(parallel_sweep._Packed.of(Grid(grid={"gpus": [gpus]})), pickle.loads(pickle.dumps(sent)))
+        for gpus in (64, 128)
+    ]
+    assert sweeps[0].catalog is sweeps[1].catalog is not catalog
+    assert len(sent.content) < 150_000
+
+
+@pytest.mark.parametrize(
+    ("points", "parts"),
+    [
+        (7, 1),
+        (1000, 3),  # none is smaller than 256
+        (100_000, 32),
+        (10_000_000, 313),  # of 640,000 values in 20 columns at most: 32,000 rows
+    ],
+)
+def test_parts_are_alike(points: int, parts: int) -> None:
+    grid = Grid(grid={"pue": [1.1] * ceil(points / 10_000), "price_node": [2e5] * min(points, 10_000)})
+    sizes = [*parallel_sweep.in_parts(lambda _, first, end: end - first, grid, load_catalog())]
+    assert len(sizes) == parts
+    assert sum(sizes) == points
+    assert max(sizes) - min(sizes) <= 1
 
 
 def test_a_long_sweep_is_asked_for_as_it_is_read() -> None:
