@@ -6,7 +6,7 @@ anything.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
 from functools import partial
 from itertools import islice, product
 from math import prod
@@ -43,7 +43,7 @@ from app.web.openapi import MOST_PAIRS, MOST_VALUES, Operation
 from app.web.problems import FieldProblem, ProblemError
 from app.web.responses import JSON, PageCache, not_modified, reply, to_json
 from app.web.row_formats import ARROW, NDJSON, RowFormat, Rows
-from app.web.selection import PARTS, Selection, selection
+from app.web.selection import MOST_NAMES, PARTS, Selection, selection
 from app.web.settings import Settings
 
 PREFIX = "/api/v1"
@@ -69,10 +69,10 @@ def _json(request: Request, answer: Any, selected: Selection | None = None) -> b
 
 
 async def _fields(
-    request: Request, answer: type, repeatable: frozenset[str] = frozenset()
+    request: Request, answer: type, several: Mapping[str, int] = requests.ONCE_EACH
 ) -> tuple[dict[str, Any], bool, Selection]:
     """The fields of the question, whether they have JSON's types, and what is selected of the answer."""
-    query = requests.address(request, repeatable | PARTS)
+    query = requests.address(request, {**several, **dict.fromkeys(PARTS, MOST_NAMES)})
     selected = selection(query, answer)
     if request.method == "POST":
         return await requests.json_body(request, query), True, selected
@@ -87,7 +87,7 @@ async def _ask(
     make: Callable[[Asked, Catalog], Any],
     *,
     heavy: Callable[[Asked, Catalog], bool] = lambda *_: True,
-    several: frozenset[str] = frozenset(),
+    several: Mapping[str, int] = requests.ONCE_EACH,
 ) -> Response:
     """The usual way of a question: read, checked, counted, and answered in its turn.
 
@@ -97,7 +97,7 @@ async def _ask(
         question, answer: their types.
         make: what answers.
         heavy: whether it waits its turn among the heavy ones.
-        several: fields that may repeat.
+        several: fields that may repeat, and how often.
     """
     if unchanged := not_modified(request):
         return unchanged
@@ -112,7 +112,7 @@ async def _ask(
     return await compute(request, work, heavy=heavy(parsed, loaded))
 
 
-def _in_lists(fields: Mapping[str, Any], several: frozenset[str]) -> dict[str, Any]:
+def _in_lists(fields: Mapping[str, Any], several: Container[str]) -> dict[str, Any]:
     """The fields, one value alone of those that may repeat as the only one of its list."""
     return {
         name: (value,) if name in several and isinstance(value, str | int) else value for name, value in fields.items()
@@ -151,7 +151,7 @@ async def plan(request: Request) -> Response:
         return await compute(request, prepared)
 
 
-REPEATABLE = frozenset({"message", "gpus"})
+REPEATABLE = dict.fromkeys(("message", "gpus"), MOST_PAIRS)
 
 
 async def all_reduce(request: Request) -> Response:
@@ -248,7 +248,7 @@ async def calibrate(request: Request) -> Response:
     return await _ask(request, "calibrate", CalibrateQuestion, answers.CalibrateAnswer, answers.calibrate_answer)
 
 
-CANDIDATES = frozenset({"gpu", "scale_out"})
+CANDIDATES = requests.repeatable(Question, "gpu", "scale_out")
 
 
 async def size(request: Request) -> Response:
@@ -296,7 +296,7 @@ async def serve(request: Request) -> Response:
     return await _ask(request, "serve", ServingQuestion, answers.ServeAnswer, answers.serve_answer, heavy=is_heavy)
 
 
-SERVE_CANDIDATES = frozenset({"gpu", "scale_up_domain", "scale_out"})
+SERVE_CANDIDATES = requests.repeatable(ServeSizeQuestion, "gpu", "scale_up_domain", "scale_out")
 
 
 async def serve_size(request: Request) -> Response:

@@ -84,7 +84,7 @@ class CatalogQuestion(BaseModel):
         )
 
 
-REPEATABLE = frozenset({"vendor", "family", "status"})
+REPEATABLE = requests.repeatable(CatalogQuestion, "vendor", "family", "status")
 
 
 def _among(wanted: Sequence[str], names: Iterable[str]) -> bool:

@@ -1,7 +1,7 @@
 """The form of a scenario: each field of the model as a control, with what was typed and what was wrong with it."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -212,7 +212,7 @@ def bind(
     catalog: Catalog,
     prefix: str = "",
     kind: type[Scenario] = Scenario,
-    repeatable: frozenset[str] = frozenset(),
+    repeatable: Container[str] = frozenset(),
 ) -> BoundForm:
     """Read a query string; its keys are those of this catalogue.
 

@@ -1,6 +1,7 @@
 """How a request is read: its query string or its JSON body, which are the same question."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -26,14 +27,27 @@ _ONCE = "Give this field once."
 _BLANK = "Type a value, or leave the field out for its default."
 
 
-def query(text: str, repeatable: frozenset[str] = frozenset()) -> Fields:
+ONCE_EACH: Mapping[str, int] = {}
+
+
+def repeatable(model: type[BaseModel], *names: str) -> Mapping[str, int]:
+    """Fields of a model that may repeat, and how many values each has at most."""
+    rules = {name: model.model_fields[name].metadata for name in names}
+    return {name: next(rule.max_length for rule in rules[name] if hasattr(rule, "max_length")) for name in names}
+
+
+def query(text: str, several: Mapping[str, int] = ONCE_EACH) -> Fields:
     """The fields of a query string; those that may repeat come as tuples. A blank means the default.
+
+    Args:
+        text: what stands below the question mark.
+        several: fields that may repeat, and how often at most, blanks among them.
 
     >>> query("gpus=64&gpu=")
     {'gpus': '64'}
-    >>> query("message=1MiB&message=1GiB", frozenset({"message"}))
+    >>> query("message=1MiB&message=1GiB", {"message": 2})
     {'message': ('1MiB', '1GiB')}
-    >>> query("gpu=h100-sxm,gb200&gpu=b200-sxm", frozenset({"gpu"}))
+    >>> query("gpu=h100-sxm,gb200&gpu=b200-sxm&gpu=", {"gpu": 12})
     {'gpu': ('h100-sxm', 'gb200', 'b200-sxm')}
     """
     try:
@@ -41,13 +55,15 @@ def query(text: str, repeatable: frozenset[str] = frozenset()) -> Fields:
     except ValueError:
         raise ProblemError(422, f"The query has more than {MOST_FIELDS} fields.", title="Invalid input") from None
     fields: Fields = {}
-    wrong = []
+    often = Counter(name for name, _ in pairs if name in several)
+    many = [(name, several[name]) for name, times in often.items() if times > several[name]]
+    wrong = [FieldProblem(pointer=problems.pointer([name]), detail=f"Give at most {most}.") for name, most in many]
     for name, value in pairs:
         if not value:
             continue
         if not value.strip():
             wrong.append(FieldProblem(pointer=problems.pointer([name]), detail=_BLANK))
-        elif name in repeatable:
+        elif name in several:
             fields[name] = (*fields.get(name, ()), *values_of(name, value))
         elif name in fields:
             wrong.append(FieldProblem(pointer=problems.pointer([name]), detail=_ONCE))
@@ -114,9 +130,9 @@ def _text(content: bytes) -> str:
     return content.decode("utf-16" if wide else "utf-8-sig", "replace")
 
 
-def address(request: Request, repeatable: frozenset[str] = frozenset()) -> Fields:
+def address(request: Request, several: Mapping[str, int] = ONCE_EACH) -> Fields:
     """The fields of a request's query string."""
-    return query(request.scope["query_string"].decode("latin-1"), repeatable)
+    return query(request.scope["query_string"].decode("latin-1"), several)
 
 
 def reject_query(request: Request) -> None:

@@ -16,7 +16,7 @@ from app.web.responses import to_json
 
 INCLUDED = EVERYTHING
 """What `include` knows."""
-PARTS = frozenset({"fields", "include", "exclude"})
+PARTS = ("fields", "include", "exclude")
 """The fields of a query string that select parts of the answer; they may repeat."""
 ALWAYS = ("model_version", "catalog_version", "findings")
 """What every answer says, whatever is asked of it."""
@@ -92,9 +92,9 @@ def selection(query: dict[str, Any], answer: type) -> Selection:
     Raises:
         ProblemError: a name that this kind of answer does not have, or one to leave out that always comes.
     """
-    if PARTS.isdisjoint(query):
+    if query.keys().isdisjoint(PARTS):
         return ALL
-    names, include, exclude = (_names(query.pop(part, ()), part) for part in ("fields", "include", "exclude"))
+    names, include, exclude = (_names(query.pop(part, ()), part) for part in PARTS)
     always = [name for name in exclude if name.partition(".")[0] in ALWAYS]
     if always:
         detail = f"“{always[0]}” always comes."

@@ -399,6 +399,27 @@ def test_keys_may_stand_between_commas(client: TestClient, path: str, name: str,
     }
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "most"),
+    [
+        ("/catalog", "vendor", 20),
+        ("/catalog/gpus", "status", 7),
+        ("/size?model=llama-3-8b&gpus=64&training_tokens=1B", "gpu", 12),
+        ("/serve/size?model=llama-3-8b&gpus=64", "scale_up_domain", 8),
+        ("/all-reduce?gpus=64", "message", 256),
+    ],
+)
+def test_blanks_of_a_field_that_repeats_are_the_default_and_counted(
+    client: TestClient, path: str, name: str, most: int
+) -> None:
+    """As the document's maxItems counts them."""
+    address = API + path + ("&" if "?" in path else "?")
+    assert client.get(address + "&".join([f"{name}="] * most)).status_code == 200
+    refused = client.get(address + "&".join([f"{name}="] * (most + 1)))
+    assert refused.status_code == 422
+    assert refused.json()["errors"] == [{"pointer": f"#/{name}", "detail": f"Give at most {most}."}]
+
+
 def test_a_name_with_a_comma_is_one(client: TestClient) -> None:
     name = CATALOG.scale_out["efa-400"].name
     assert ", " in name

@@ -106,8 +106,8 @@ def use_chart(question: CostQuestion, catalog: Catalog) -> Chart:
     return Chart(curve_charts.buy_or_rent(curve), tables.curve_table(curve))
 
 
-def _question(request: Request, kind: type[Any], repeatable: frozenset[str] = frozenset()) -> Any:
-    fields = requests.address(request, repeatable)
+def _question(request: Request, kind: type[Any], several: Mapping[str, int] = requests.ONCE_EACH) -> Any:
+    fields = requests.address(request, several)
     return requests.validate(kind, fields, request.app.state.catalog, strict=False)
 
 
