@@ -201,7 +201,7 @@ def test_a_long_sweep_is_asked_for_as_it_is_read() -> None:
         def submit(self, *_: Any, **__: Any) -> Future[Any]:
             done: Future[Any] = Future()
             part = len(self.asked)
-            done.set_result([(part,)] * len(columns(grid)))
+            done.set_result(pickle.dumps([(part,)] * len(columns(grid))))
             self.asked.append(done)
             return done
 
