@@ -1005,7 +1005,7 @@ FORMULAS = (
         "serving",
         (
             r"W = q (L A w + L_{dense} F w + L_{experts} (\frac{E}{e} X w_x + S w))"
-            r" + (4 - 2 \text{tied}) N_{head}",
+            r" + 2 n N_{head}, \text{  } n = 1 \text{ in stages, else } 2 - \text{tied}",
         ),
         "Memory of weights",
     ),

@@ -50,7 +50,7 @@ REACH: dict[str, tuple[dict, object, str]] = {
     "decode_tensor_parallel": (APART, 1, f"{LOAD} weights layout pools"),
     "decode_attention_data_parallel": (POOLS, 2, f"{LOAD} weights layout pools"),
     "decode_expert_parallel": (POOLS, 4, f"{LOAD} layout pools"),  # on as many GPUs, which hold as many weights
-    "decode_pipeline_parallel": (APART, 1, f"{LOAD} weights layout pools"),
+    "decode_pipeline_parallel": (APART, 3, f"{LOAD} weights layout pools"),
     "max_sequences": ({}, 32, LOAD),
     "token_budget": ({"input_tokens": 8192}, 1024, LOAD),
     "memory_share": ({}, 0.5, LOAD),

@@ -108,7 +108,7 @@ def serving_weights(model: ServedModel, layout: Layout) -> Array:
     """Bytes of weights on one GPU of the deepest stage, W, embedding and head in 16 bit.
 
     W = q·(L·A·w + L_dense·F·w + L_experts·(E/e·X·w_x + S·w)) + 4·V·h/(t·a), half of the last where both are one matrix
-    and no stage has one of them alone; q is the share of the layers.
+    or the first stage of a pipeline has the one and the last the other; q is the share of the layers.
 
     Returns:
         Bytes [B].
@@ -126,7 +126,7 @@ def serving_weights(model: ServedModel, layout: Layout) -> Array:
         + (shape.layers - shape.expert_layers) * weights.dense * model.dense_bytes
         + shape.expert_layers * (routed + weights.shared * model.dense_bytes)
     )
-    matrices = 2 - shape.tied * where(layout.pipeline > 1, 0.0, 1.0)
+    matrices = where(layout.pipeline > 1, 1.0, 2 - shape.tied)
     return deepest_stage(model, layout) * layers + 2 * matrices * head_weights(model, layout)
 
 
