@@ -994,7 +994,7 @@ FORMULAS = (
             r"A = \frac{(2 + \text{gate}) h H d}{t} + 2 h K_t d",
             r"A_{linear} = \frac{h (2 K_l + 3 H_l) d_l}{t}",
             r"A_{latent} = h (r_q + r_{kv} + d_r) + \frac{r_q H (d + d_r) + r_{kv} H (d + d_v) + H d_v h}{t}",
-            r"F = \frac{g h f}{t}, \text{  } X = \frac{g h f_e}{t_e}, \text{  } \frac{E}{e} \text{ of them}",
+            r"F = \frac{g h f}{t}, \text{  } X = \frac{g h f_e}{t_e}, \text{  } ⌈\frac{E}{e}⌉ \text{ of them}",
         ),
         "Weights of a layer",
     ),
@@ -1004,7 +1004,7 @@ FORMULAS = (
         "serving.serving_weights",
         "serving",
         (
-            r"W = q (L A w + L_{dense} F w + L_{experts} (\frac{E}{e} X w_x + S w))"
+            r"W = q (L A w + L_{dense} F w + L_{experts} (⌈\frac{E}{e}⌉ X w_x + S w))"
             r" + 2 n N_{head}, \text{  } n = 1 \text{ in stages, else } 2 - \text{tied}",
         ),
         "Memory of weights",
@@ -1063,7 +1063,7 @@ FORMULAS = (
         "serving",
         (
             r"T = \frac{A X w_x}{η B} ⊕ \frac{2 X (T k σ_e / e + A m_x)}{η_c P} (1 + \frac{f_h t_e}{f_e})",
-            r"A = \frac{E}{e} x, \text{  } σ_e = 1 + (σ - 1) (1 - \frac{1}{e})",
+            r"A = ⌈\frac{E}{e}⌉ x, \text{  } σ_e = 1 + (σ - 1) (1 - \frac{1}{e})",
         ),
         "Routed experts",
     ),

@@ -22,7 +22,7 @@ from app.formulas.serving.decode import (
     step_parts,
 )
 from app.formulas.serving.disaggregation import pools_rate, transfer_bytes, transfer_time
-from app.formulas.serving.kv_cache import sequence_bytes, sequences_held, serving_weights
+from app.formulas.serving.kv_cache import head_weights, layer_weights, sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad
 from app.formulas.serving.serving_examples import GPU, LOSSLESS
 from app.formulas.training.examples import LINKS
@@ -110,6 +110,20 @@ def test_the_first_stage_has_the_embedding_and_the_last_the_head(key: str, more:
     model = ServedModel(shape_of(CATALOG.models[key], prediction=False))
     one, two = serving_weights(model, Layout()), 2 * serving_weights(model, Layout(pipeline=2))
     assert float(two - one) == more
+
+
+def test_the_fullest_gpu_holds_and_reads_whole_experts() -> None:
+    # of 128 experts 36 GPUs have three or four: four where 3.56 are the mean, as much as where 32 have four each
+    model = ServedModel(shape_of(CATALOG.models["qwen-3-235b-a22b"], prediction=False))
+    layouts = [Layout(attention_data=ranks, expert=ranks) for ranks in (32.0, 36.0, 43.0)]
+    assert [layer_weights(model, layout).experts for layout in layouts] == [4.0, 4.0, 3.0]
+    head = [2 * 2 * float(head_weights(model, layout)) for layout in layouts[:2]]
+    held = [float(serving_weights(model, layout)) - each for layout, each in zip(layouts[:2], head, strict=True)]
+    assert held[0] == pytest.approx(held[1])
+    # all are chosen by so many tokens: in a layer four experts of 3 · 4,096 · 1,536 weights of two bytes
+    reading = replace(GPU, expert_peak=1e30)
+    times = [float(experts_time(1e4, model, reading, layout, LOSSLESS)) for layout in layouts[:2]]
+    assert times == pytest.approx([4 * 3 * 4096 * 1536 * 2 / GPU.memory_bandwidth] * 2)
 
 
 @pytest.mark.parametrize(

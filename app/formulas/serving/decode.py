@@ -229,8 +229,8 @@ def experts_time(
 ) -> Array:
     """Time of one layer's routed experts: reading those that are chosen, under the work of the fullest GPU.
 
-    A·X·w_x/(η·B) ⊕ 2·X·(T·k/e·σ + A·m_x)·(1 + f_h·t_e/f_e)/(η_c·P), A = E/e·(1 - (1 - k/E)^T), with T = a·m tokens of
-    all attention ranks; an expert's last tile is filled up, which costs m_x tokens, and a narrow slice of an expert
+    A·X·w_x/(η·B) ⊕ 2·X·(T·k/e·σ + A·m_x)·(1 + f_h·t_e/f_e)/(η_c·P), A = ⌈E/e⌉·(1 - (1 - k/E)^T), with T = a·m tokens
+    of all attention ranks; an expert's last tile is filled up, which costs m_x tokens, and a narrow slice of an expert
     fills few tiles: half the rate at a width of f_h. Where experts are cut and not dealt out (e = 1), every GPU has the
     same work; the more they are dealt out, the more of σ is felt: 1 + (σ - 1)·(1 - 1/e).
 

@@ -20,7 +20,7 @@ class LayerWeights:
         attention: of the attention block [1].
         dense: of a dense feed-forward block [1].
         expert: of one routed expert, as far as this GPU has it [1].
-        experts: routed experts on this GPU [1].
+        experts: routed experts on the GPU that has most [1].
         shared: of the experts that every token visits [1].
     """
 
@@ -36,7 +36,8 @@ def layer_weights(model: ServedModel, layout: Layout) -> LayerWeights:
 
     Attention 2·h·H·d/t + 2·h·max(K/t, 1)·d, and h·H·d/t of a gate; latent attention h·(r_q + r_kv + d_r) whole and its
     wide projections over t, the queries' from h where r_q = 0; in the share λ of the layers linear attention,
-    h·(2·K_l + 3·H_l)·d_l/t. Feed-forward g·h·f/t; E/e experts of g·h·f_e/t_e each.
+    h·(2·K_l + 3·H_l)·d_l/t. Feed-forward g·h·f/t; ⌈E/e⌉ experts of g·h·f_e/t_e each: whole
+    ones, so that where they do not divide some ranks have a copy more, or wait for the others.
 
     Returns:
         Weights [1].
@@ -63,7 +64,7 @@ def layer_weights(model: ServedModel, layout: Layout) -> LayerWeights:
         attention=(1 - shape.linear_share) * full + shape.linear_share * linear,
         dense=matrices * shape.ffn_hidden / t,
         expert=matrices * shape.expert_ffn_hidden / layout.expert_tensor,
-        experts=maximum(shape.experts, 1) / layout.expert,
+        experts=-(-maximum(shape.experts, 1) // layout.expert),
         shared=matrices * shape.shared_width / where(layout.attention_data > 1, 1.0, t),
     )
 
@@ -107,8 +108,8 @@ def deepest_stage(model: ServedModel, layout: Layout) -> Array:
 def serving_weights(model: ServedModel, layout: Layout) -> Array:
     """Bytes of weights on one GPU of the deepest stage, W, embedding and head in 16 bit.
 
-    W = q·(L·A·w + L_dense·F·w + L_experts·(E/e·X·w_x + S·w)) + 4·V·h/(t·a), half of the last where both are one matrix
-    or the first stage of a pipeline has the one and the last the other; q is the share of the layers.
+    W = q·(L·A·w + L_dense·F·w + L_experts·(⌈E/e⌉·X·w_x + S·w)) + 4·V·h/(t·a), half of the last where both are one
+    matrix or the first stage of a pipeline has the one and the last the other; q is the share of the layers.
 
     Returns:
         Bytes [B].
