@@ -24,7 +24,7 @@ from app.formulas.serving.decode import (
 from app.formulas.serving.disaggregation import pools_rate, transfer_bytes, transfer_time
 from app.formulas.serving.kv_cache import head_weights, layer_weights, sequence_bytes, sequences_held, serving_weights
 from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingConstants, ServingLoad
-from app.formulas.serving.serving_examples import GPU, LOSSLESS
+from app.formulas.serving.serving_examples import GPU, LOSSLESS, MODEL
 from app.formulas.training.examples import LINKS
 from app.formulas.transformer import parameters
 from app.plan.job.shape import shape_of
@@ -231,6 +231,17 @@ def test_speculation_that_accepts_one_token_halves_the_time_per_token_where_weig
     plain = steady_state(LLAMA, GPU, Layout(), load, LOSSLESS)
     faster = steady_state(LLAMA, GPU, Layout(), replace(load, accepted_tokens=1.0), LOSSLESS)
     assert float(faster.time_per_token) == pytest.approx(float(plain.time_per_token) / 2, rel=0.01)
+
+
+def test_those_who_wait_for_their_prompts_do_not_decode() -> None:
+    # Four steps of 8,192 tokens for a prompt and 16 further tokens of an answer: of any number in flight four decode.
+    # Their 131,106 keys, of ten layers and 2,000 bytes each, take 2.6 ms of a step; those of 5,120/20 would take 168.
+    loads = np.array([80.0, 320.0, 1280.0, 5120.0])
+    load = ServingLoad(input_tokens=32_768, output_tokens=17, concurrency=loads, token_budget=8192, in_process=1)
+    state = steady_state(MODEL, GPU, Layout(), load, LOSSLESS)
+    assert state.requests * state.time_per_token * 16 == pytest.approx(np.full(4, 4), rel=0.05)
+    assert state.decode.attention == pytest.approx(np.full(4, 4 * (32_768 + 8.5) * 20e3 / 1e12), rel=0.005)
+    assert state.requests == pytest.approx(np.full(4, state.requests[0]), rel=0.001)
 
 
 def test_a_cached_prefix_is_not_computed_again() -> None:

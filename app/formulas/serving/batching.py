@@ -12,6 +12,8 @@ from app.formulas.serving.serving_arguments import Layout, ServedModel, ServingC
 
 ROUNDS = 2
 """Rounds of the iteration: a third moves no time by more than two per cent."""
+LEAST_DECODING = 0.05
+"""Share of the requests in flight that counts at least for how many prompts a step takes: the others wait for one."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,8 @@ def steady_state(
     C/a - 1 others take. In waves answers that began one behind another end so, each of those w steps holds the prompt
     of another request, and the queue is w prompts. Where answers are short TTFT is when C/a·s_i/τ steps are over that
     each take prompts, t_dec + ψ·(t_mix - t_dec), and no less than those prompts alone: more are not computed.
-    Little's law: C = requests·(TTFT + TPOT·(s_o - 1)).
+    Little's law: C = requests·(TTFT + TPOT·(s_o - 1)), of which requests·TPOT·(s_o - 1) decode; for how many prompts a
+    step takes they count as a twentieth of C at least, since where fewer do others wait.
 
     Returns:
         Times [s] and rates [1/s].
@@ -198,10 +201,11 @@ def steady_state(
     decoding: Array = 1.0
     for _ in range(ROUNDS):
         sequences = resident * decoding
-        tokens = prompt_tokens_of_a_step(sequences * speed, load)
+        ending = resident * maximum(decoding, LEAST_DECODING) * speed
+        tokens = prompt_tokens_of_a_step(ending, load)
         batch = StepBatch(sequences, tokens, load.context, load.prompt_keys, each)
         parts, decode_time, mixed_time, prompts_time = _answers_both_prompts(batch, model, gpu, layout, constants)
-        share = steps_with_prompts(sequences * speed, tokens, layout.attention_data, load, constants.synchronisation)
+        share = steps_with_prompts(ending, tokens, layout.attention_data, load, constants.synchronisation)
         added = maximum(mixed_time - decode_time, 0.0)
         whole = added + decode_time
         if any_(load.prompts_alone > 0):
@@ -222,7 +226,7 @@ def steady_state(
         turn = maximum(decode_time + delay, prompts_time)
         turns = load.concurrency / layout.attention_data * (load.prompt / tokens) * turn
         first = maximum(outside + layout.pipeline * prompt * burst, turns - answer)
-        decoding = maximum(answer / (first + answer), 0.05)
+        decoding = answer / (first + answer)
     return SteadyState(
         time_per_token=per_token,
         first_token=first,
