@@ -646,3 +646,26 @@ def micro_batches_in_flight(micro_batches: Array, pipeline: Array, virtual_pipel
     depth = minimum(micro_batches, pipeline)
     interleaved = depth * (1 + (pipeline - 1) / (pipeline * virtual_pipeline))
     return minimum(micro_batches, where(virtual_pipeline > 1, interleaved, depth))
+
+
+def micro_batches_beside_head(micro_batches: Array, pipeline: Array, virtual_pipeline: Array) -> Array:
+    """Micro-batches whose activations the last stage holds as it computes logits, in units of a whole stage.
+
+    1F1B has one. Interleaving v model chunks, p of each but the last and one of that: (p·(v - 1) + 1)/v.
+
+    Args:
+        micro_batches: micro-batches of a replica in one step, m [1].
+        pipeline: stages, p [1].
+        virtual_pipeline: model chunks on each, v [1].
+
+    Returns:
+        Micro-batches [1].
+
+    Source: Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC21, section 2.2;
+    NVIDIA, Megatron-Core, ``forward_backward_pipelining_with_interleaving``.
+
+    >>> float(micro_batches_beside_head(16, 8, 1)), float(micro_batches_beside_head(16, 8, 2))
+    (1.0, 4.5)
+    """
+    chunks = minimum(micro_batches, pipeline) * (virtual_pipeline - 1) + 1
+    return chunks / virtual_pipeline

@@ -575,6 +575,11 @@ FORMULAS = (
         "transformer",
         (r"a = min(m, p) · (1 + \frac{p - 1}{p v} \text{ if interleaved})",),
     ),
+    Formula(
+        "transformer.micro_batches_beside_head",
+        "transformer",
+        (r"a_{last} = \frac{min(m, p) (v - 1) + 1}{v}",),
+    ),
     # The step
     Formula(
         "training.matrix_products", "training", (r"T = Σ a \frac{2 M N K}{R} (1 + \frac{W}{M N}) (1 + \frac{K_0}{K})",)

@@ -104,6 +104,16 @@ def test_interleaving_keeps_more_micro_batches_alive():
     assert transformer.micro_batches_in_flight(4, 8, 2) == 4
 
 
+@pytest.mark.parametrize(("pipeline", "chunks"), [(8, 1), (8, 2), (4, 5)])
+def test_stages_hold_what_they_warm_up_with(pipeline: int, chunks: int):
+    # Stage i runs 2·(p - i - 1) + (v - 1)·p chunks forward before the first of them comes back, and one more then.
+    first, last = (2 * (pipeline - stage - 1) + (chunks - 1) * pipeline + 1 for stage in (0, pipeline - 1))
+    beside_head = transformer.micro_batches_beside_head(64.0, pipeline, chunks)
+    assert beside_head == pytest.approx(last / chunks)
+    if chunks > 1:  # without, a stage may not run two ahead
+        assert transformer.micro_batches_in_flight(64.0, pipeline, chunks) == pytest.approx(first / chunks)
+
+
 def test_experts_are_spread_over_their_ranks():
     whole = transformer.held_parameters(DEEPSEEK, 1, 1, 1, 1, 61)
     spread = transformer.held_parameters(DEEPSEEK, 1, 1, 64, 1, 61)

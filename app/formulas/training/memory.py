@@ -207,7 +207,7 @@ def activity(
     average, whole = kept or kept_bytes(shape, job, parallelism, software)
     both_ends = parallelism.bidirectional
     first = transformer.micro_batches_in_flight(micro_batches, p, v) + both_ends
-    end = where(both_ends > 0, first, 1.0)
+    end = where(both_ends > 0, first, transformer.micro_batches_beside_head(micro_batches, p, v))
 
     def held(alive: Array, layers: Array) -> Array:
         size: Array = tokens * (alive * layers * average + parallelism.recompute * whole)
