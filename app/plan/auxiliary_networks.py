@@ -52,16 +52,18 @@ def auxiliary_networks(
     """
     catalog = prices.catalog
     cluster = cluster.with_spares()
+    sized: list[AuxiliaryNetwork] = []
     if request.storage_network:
         adapters = cluster.nodes * cluster.platform.storage_nics
-        yield from _sized("storage", *_storage(cluster, catalog), prices, adapters)
+        sized += _sized("storage", *_storage(cluster, catalog), prices, adapters)
+    if request.management_network:
+        sized += _sized("in-band management", *_in_band(cluster, catalog), prices, 0)
+    yield from sized
     if request.management_network:
         rates = catalog.operations["management"]
         racks = -(-cluster.nodes // cluster.platform.nodes_per_rack)
-        in_band = list(_sized("in-band management", *_in_band(cluster, catalog), prices, 0))
-        yield from in_band
         boxes = sum(line.quantity for line in compute.parts if line.role.endswith(" switch")) if compute else 0
-        boxes += sum(network.leaf_switches + network.spine_switches for network in in_band)
+        boxes += sum(network.leaf_switches + network.spine_switches for network in sized)
         ports = round(
             cluster.nodes * rates["out_of_band_ports_per_node"].typical
             + racks * rates["out_of_band_ports_per_rack"].typical

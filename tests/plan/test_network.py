@@ -719,6 +719,17 @@ def test_management_counts_a_port_for_every_box():
     assert out_of_band.power.typical == switches * switch.power.typical
 
 
+def test_switches_of_the_storage_network_are_managed_too():
+    without, *_ = planned(**SUPERPOD, management_network=True)
+    built, *_ = planned(**SUPERPOD, management_network=True, storage_network=True)
+    roles = {network.role: network for network in built.networks}
+    assert list(roles) == ["storage", "in-band management", "out-of-band management"]
+    # A port more for each switch of the storage network: nine leaves and four spines
+    storage = roles["storage"].leaf_switches + roles["storage"].spine_switches
+    ports = roles["out-of-band management"].links.node_leaf
+    assert ports - without.networks[-1].links.node_leaf == storage == 9 + 4
+
+
 # Names and ports of cables
 
 
