@@ -241,7 +241,9 @@ def _cost(
     sized: Sequence[tuple[int, Chosen]],
     used: dict[str, Estimate],
 ) -> Floats:
-    """Price of designs of one choice of switches, by numbers of nodes [USD]; sizes, draws."""
+    """Price of designs of one choice of switches, by numbers of nodes [USD]; sizes, draws. As in a plan it is not known
+    where nothing carries the links of a level.
+    """
     cages = Cages.of(choice, cluster, request, prices.catalog)
 
     def lengths() -> Iterator[tuple[int, Mapping[str, float]]]:
@@ -249,7 +251,7 @@ def _cost(
             resized = replace(cluster, nodes=many)
             yield place, known or longest(design, choice.height, resized, request, prices.catalog)
 
-    carried, _ = media_of(cages, prices, lengths(), len(sized))
+    carried, unreached = media_of(cages, prices, lengths(), len(sized), Cages.bought)
     size = np.array([many for many, _ in sized], dtype=np.float64)
     managers = np.full(len(sized), float(request.management_links * request.planes))
     needed = part_counts(choice, cages, _together(chosen for _, chosen in sized), size, managers, carried)
@@ -261,6 +263,7 @@ def _cost(
             whole = whole + costs.line(np.asarray(many)[:, None], draws_or_nan(price))
             if price:
                 used[price.key] = price
+    whole[unreached > 0] = np.nan
     return np.asarray(whole + spare_cost(whole, prices.rate("spares")))
 
 

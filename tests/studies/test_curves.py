@@ -149,6 +149,15 @@ def test_cost_per_port_passes_through_the_plan(plan):
     assert [series.name for series in own] == ["InfiniBand NDR"]
 
 
+def test_a_fabric_whose_links_nothing_carries_has_no_price_in_the_curve_as_in_the_plan():
+    # Two planes of XDR are links of 400 Gb/s, which nothing of the catalogue carries: switches alone are no price.
+    asked = Scenario(gpus=512, gpu="h200-sxm", scale_out="infiniband-xdr", planes=2)
+    (curve,) = port_cost.by_size(asked, CATALOG, ["infiniband-xdr"], [512])
+    assert evaluate(asked, CATALOG).fabric.cost is None
+    assert curve.tiers.tolist() == [2]
+    assert np.isnan(curve.cost).all()
+
+
 def test_cliffs_name_the_tiers():
     # 64-port switches: two tiers carry 64²/2 = 2,048 hosts, so 2,056 GPUs (257 nodes of 8) need a third
     found = port_cost.cliffs(port_cost.by_size(DEFAULT, CATALOG, ["infiniband-ndr"]))
