@@ -762,12 +762,28 @@ def _hall_findings(owned: Ownership) -> Iterator[Finding]:
             "out of one at most, with cooled doors."
         )
         yield Finding("warning", "beyond-air", text, ("rack_power",), "Take liquid-cooled servers, or fill racks less.")
+    yield from _sparse_racks(owned)
     drawn = 0.0 if site is None else float(owned.power[0] * owned.rates.pue.typical)
     if site is not None and drawn > site:
         text = f"The site would draw {units.show(drawn, 'W')} at most, {units.show(drawn - site, 'W')} over its limit."
         fits = _within_site(owned, drawn, site)
         advice = f"{fits:,} GPUs fit." if fits else "Take a larger site."
         yield Finding("error", "over-site-power", text, ("site_power",), advice, {"gpus": fits} if fits else {})
+
+
+def _sparse_racks(owned: Ownership) -> Iterator[Finding]:
+    """That cables are measured between full racks, where power leaves some of a rack empty."""
+    cluster, limit, node = owned.cluster, _rack_limit(owned), _node_power(owned.cluster)
+    platform = cluster.platform
+    full, held, nodes = platform.nodes_per_rack, int(limit // node), int(np.max(cluster.standing_nodes))
+    apart = platform.scale_up_domain <= platform.gpus_per_node
+    if apart and held and -(-nodes // held) > -(-nodes // full) and owned.network.built:
+        text = (
+            f"At {units.show(node, 'W')} a node a rack of {units.show(limit, 'W')} holds {held}, but "
+            f"cables are counted and priced between racks of {full}: they are longer, and copper may not reach."
+        )
+        advice = "Ask for fibre, or for lengths between the racks as they will stand."
+        yield Finding("note", "sparse-racks", text, ("rack_power", "media"), advice)
 
 
 def _held(cluster: Cluster, limit: float) -> float:

@@ -67,6 +67,19 @@ def test_a_rack_that_draws_more_than_the_hall_gives_is_an_error() -> None:
     assert findings(platform="dgx-h100", rack_power="10 kW")["rack-too-dense"] == "error"
 
 
+def test_cables_are_said_to_be_measured_between_full_racks() -> None:
+    """Four DGX H100 draw 40.8 kW: of 25 kW a rack holds two, of which the cables know nothing."""
+    asked = {"platform": "dgx-h100", "gpus": 256}
+    said = found(**asked, rack_power="25 kW")["sparse-racks"]
+    assert said.severity == "note"
+    assert said.message.startswith("At 10.2\u202fkW a node a rack of 25\u202fkW holds 2, but cables")
+    assert "between racks of 4:" in said.message
+    assert "sparse-racks" not in findings(**asked)
+    assert "sparse-racks" not in findings(**asked, rack_power="41 kW")
+    assert "sparse-racks" not in findings(**{**asked, "gpus": 8}, rack_power="15 kW")  # no cables
+    assert "sparse-racks" in findings(gpu="mi355x", gpus=64, scale_out="roce-400")  # three of 15.5 kW in 60 kW
+
+
 def test_air_carries_sixty_kilowatts_out_of_a_rack() -> None:
     """Four MI355X servers draw 62 kW; four of H100 40.8, whatever more the hall gives."""
     asked = {"gpu": "mi355x", "gpus": 64, "scale_out": "roce-400"}
