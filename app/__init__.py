@@ -8,7 +8,7 @@ As a library:
     64
 """
 
-__version__ = "0.22.2"
+__version__ = "0.23.0"
 
 from app.catalog.load import load_catalog
 from app.plan.evaluate import evaluate
