@@ -775,7 +775,7 @@ def _sparse_racks(owned: Ownership) -> Iterator[Finding]:
     """That cables are measured between full racks, where power leaves some of a rack empty."""
     cluster, limit, node = owned.cluster, _rack_limit(owned), _node_power(owned.cluster)
     platform = cluster.platform
-    full, held, nodes = platform.nodes_per_rack, int(limit // node), int(np.max(cluster.standing_nodes))
+    full, held, nodes = platform.nodes_per_rack, _nodes_held(cluster, limit), int(np.max(cluster.standing_nodes))
     apart = platform.scale_up_domain <= platform.gpus_per_node
     if apart and held and -(-nodes // held) > -(-nodes // full) and owned.network.built:
         text = (
@@ -788,8 +788,13 @@ def _sparse_racks(owned: Ownership) -> Iterator[Finding]:
 
 def _held(cluster: Cluster, limit: float) -> float:
     """What the nodes draw that a rack holds at most where the hall gives it so much [W]."""
-    node = _node_power(cluster)
-    return node * min(cluster.platform.nodes_per_rack, limit // node, int(np.max(cluster.standing_nodes)))
+    return _node_power(cluster) * _nodes_held(cluster, limit)
+
+
+def _nodes_held(cluster: Cluster, limit: float) -> int:
+    """How many of a cluster's nodes a rack holds where the hall gives it so much [W]."""
+    by_power = int(limit // _node_power(cluster))
+    return min(cluster.platform.nodes_per_rack, by_power, int(np.max(cluster.standing_nodes)))
 
 
 def _within_site(owned: Ownership, drawn: float, site: float) -> int:

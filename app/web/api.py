@@ -43,7 +43,7 @@ from app.web.openapi import MOST_PAIRS, MOST_VALUES, Operation
 from app.web.problems import FieldProblem, ProblemError
 from app.web.responses import JSON, PageCache, not_modified, reply, to_json
 from app.web.row_formats import ARROW, NDJSON, RowFormat, Rows
-from app.web.selection import MOST_NAMES, PARTS, Selection, selection
+from app.web.selection import PARTS, Selection, selection
 from app.web.settings import Settings
 
 PREFIX = "/api/v1"
@@ -72,7 +72,7 @@ async def _fields(
     request: Request, answer: type, several: Mapping[str, int] = requests.ONCE_EACH
 ) -> tuple[dict[str, Any], bool, Selection]:
     """The fields of the question, whether they have JSON's types, and what is selected of the answer."""
-    query = requests.address(request, {**several, **dict.fromkeys(PARTS, MOST_NAMES)})
+    query = requests.address(request, {**several, **PARTS})
     selected = selection(query, answer)
     if request.method == "POST":
         return await requests.json_body(request, query), True, selected

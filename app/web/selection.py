@@ -16,11 +16,11 @@ from app.web.responses import to_json
 
 INCLUDED = EVERYTHING
 """What `include` knows."""
-PARTS = ("fields", "include", "exclude")
-"""The fields of a query string that select parts of the answer; they may repeat."""
+MOST_NAMES = 200
+PARTS = dict.fromkeys(("fields", "include", "exclude"), MOST_NAMES)
+"""The fields of a query string that select parts of the answer, and how often each may repeat."""
 ALWAYS = ("model_version", "catalog_version", "findings")
 """What every answer says, whatever is asked of it."""
-MOST_NAMES = 200
 Tree = Mapping[str, "Tree | None"]
 """Names, each with the names inside it: none where it is the end of a name, ``None`` where any may follow."""
 
